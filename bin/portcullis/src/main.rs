@@ -1,0 +1,7 @@
+//! The `portcullis` binary; everything it does is in `portcullis-runtime`.
+
+use std::process::ExitCode;
+
+fn main() -> ExitCode {
+    portcullis_runtime::main()
+}
