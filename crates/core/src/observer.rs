@@ -5,6 +5,8 @@
 
 use std::time::Duration;
 
+use http::{HeaderMap, HeaderValue};
+
 use crate::Blame;
 
 /// Verb class: the label that keeps metrics small. Long-running classes are counted as streams.
@@ -130,22 +132,22 @@ pub trait Observer: Send + Sync + 'static {
 
 impl Observer for () {}
 
-/// A request's trace span. Dropping it without [`RequestSpan::finish`] records nothing.
-pub trait RequestSpan: Send + Sync {
+/// A request's trace span. Dropped without [`RequestSpan::finish`], it says that the client left.
+pub trait RequestSpan: Send {
     /// The `traceparent` that the upstream request carries.
-    fn traceparent(&self) -> String;
+    fn traceparent(&self) -> HeaderValue;
     /// Ends the span.
     fn finish(self: Box<Self>, verb: &str, resource: &str, outcome: &RequestOutcome<'_>);
 }
 
 /// Opens trace spans. The answer `None` means: this request is not traced, leave its headers be.
 pub trait Tracing: Send + Sync + 'static {
-    /// Starts a span below the client's `traceparent`, if it sent one.
-    fn start(&self, traceparent: Option<&str>) -> Option<Box<dyn RequestSpan>>;
+    /// Starts a span below the client's own, if `headers` name one.
+    fn start(&self, headers: &HeaderMap) -> Option<Box<dyn RequestSpan>>;
 }
 
 impl Tracing for () {
-    fn start(&self, _traceparent: Option<&str>) -> Option<Box<dyn RequestSpan>> {
+    fn start(&self, _headers: &HeaderMap) -> Option<Box<dyn RequestSpan>> {
         None
     }
 }

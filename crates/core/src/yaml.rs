@@ -63,19 +63,31 @@ impl Fault {
         message: impl Into<String>,
         remedy: impl Into<String>,
     ) -> Self {
-        Self { field: field.into(), message: message.into(), remedy: remedy.into() }
+        Self {
+            field: field.into(),
+            message: message.into(),
+            remedy: remedy.into(),
+        }
     }
 }
 
 /// `FIELD: message; remedy`.
 impl fmt::Display for Fault {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let Self { field, message, remedy } = self;
+        let Self {
+            field,
+            message,
+            remedy,
+        } = self;
         if !field.is_empty() {
             write!(f, "{field}: ")?;
         }
         f.write_str(message)?;
-        if remedy.is_empty() { Ok(()) } else { write!(f, "; {remedy}") }
+        if remedy.is_empty() {
+            Ok(())
+        } else {
+            write!(f, "; {remedy}")
+        }
     }
 }
 
@@ -97,7 +109,11 @@ impl Diagnostic {
         message: impl Into<String>,
         remedy: impl Into<String>,
     ) -> Self {
-        Self { file: file.into(), place: None, fault: Fault::new("", message, remedy) }
+        Self {
+            file: file.into(),
+            place: None,
+            fault: Fault::new("", message, remedy),
+        }
     }
 }
 
@@ -157,7 +173,11 @@ impl Document {
 pub fn parse(file: &str, bytes: &[u8]) -> Result<Vec<Document>, Vec<Diagnostic>> {
     if bytes.len() > MAX_BYTES {
         let message = format!("the file has {} bytes, more than {MAX_BYTES}", bytes.len());
-        return Err(vec![Diagnostic::of_file(file, message, "split it into several files")]);
+        return Err(vec![Diagnostic::of_file(
+            file,
+            message,
+            "split it into several files",
+        )]);
     }
     let text = std::str::from_utf8(bytes).map_err(|error| {
         let valid = bytes.get(..error.valid_up_to()).unwrap_or_default();

@@ -14,7 +14,7 @@ use std::time::Instant;
 
 use http::header::{AUTHORIZATION, SEC_WEBSOCKET_PROTOCOL};
 use http::{HeaderValue, Request, Response};
-use portcullis_authn::bearer;
+use portcullis_authn::{bearer, identity_headers};
 use portcullis_authn::impersonation::{self, Impersonation, Mode};
 use portcullis_core::observer::Stage;
 use portcullis_core::{Error, Redacted, RequestInfo, UserInfo};
@@ -146,6 +146,10 @@ async fn authenticate(mut resolved: Resolved) -> Result<Authenticated, Error> {
     let exchange = Arc::clone(resolved.exchange());
     let address = exchange.peer.address.ip();
     cluster.refuse_banned(address, Instant::now())?;
+    if identity_headers::spoofed(resolved.request().headers()) {
+        // Some hops fold `_` into `-`; a client that writes it so has nothing good in mind.
+        return Err(Error::bad_request("an identity header is spelled with an underscore"));
+    }
 
     let websocket = resolved.upgrade() == Some(UpgradeProtocol::WebSocket);
     let token = take_bearer(resolved.request_mut(), websocket)?;
@@ -153,12 +157,9 @@ async fn authenticate(mut resolved: Resolved) -> Result<Authenticated, Error> {
     if let Err(error) = &login
         && error.status.code == 401
     {
-        cluster.note_login(address, false, Instant::now());
+        cluster.note_failed_login(address, Instant::now());
     }
     let user = login?;
-    if user.is_some() {
-        cluster.note_login(address, true, Instant::now());
-    }
     let impersonation = impersonation::parse(resolved.request().headers())?;
     let caller = if cluster.impersonates() {
         act_as(&cluster, resolved.info(), user, impersonation).await?

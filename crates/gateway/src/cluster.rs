@@ -17,8 +17,8 @@ use portcullis_index::{ClusterConfig, ClusterState, GatewayCredential, Snapshot,
 use tokio::sync::watch;
 
 use crate::authenticate::{AuthenticationSettings, Authenticator, Caller};
-use crate::flow_control::ban::BanList;
-use crate::flow_control::rate::RateLimiter;
+use crate::flow_control::ban::{BanPolicy, Bans, Recorded};
+use crate::flow_control::rate::{RateLimiter, limit_of};
 use crate::forward::connect::Connector;
 use crate::forward::pool::Pool;
 use crate::forward::tls::{Identity, TlsSetupError};
@@ -36,12 +36,30 @@ pub struct ClusterSettings {
     pub authentication: AuthenticationSettings,
     /// Receives metrics.
     pub observer: Arc<dyn Observer>,
+    /// Counters that outlive a cluster's configuration.
+    pub counters: Arc<Counters>,
+}
+
+/// Failed logins and request rates of all clusters: editing a cluster lifts no ban.
+pub struct Counters {
+    bans: Bans<Arc<str>>,
+    rates: RateLimiter<(Arc<str>, String)>,
+}
+
+/// Addresses with failed logins, and users with a request rate, that are remembered at most.
+const COUNTERS_MAX: usize = 65_536;
+
+impl Default for Counters {
+    fn default() -> Self {
+        Self { bans: Bans::new(COUNTERS_MAX), rates: RateLimiter::new(COUNTERS_MAX) }
+    }
 }
 
 /// One cluster.
 pub struct Cluster {
     config: Arc<ClusterConfig>,
-    label: String,
+    label: Arc<str>,
+    counters: Arc<Counters>,
     state: ClusterState,
     /// Present exactly when `state` is `Serving`.
     served: Option<Served>,
@@ -65,13 +83,11 @@ pub struct Served {
     gateway_pool: Arc<Pool>,
     token: GatewayToken,
     authenticator: Authenticator,
-    ban: Option<BanList>,
-    rate: Option<RateLimiter>,
 }
 
 impl Cluster {
     fn new(config: Arc<ClusterConfig>, settings: &ClusterSettings) -> Arc<Self> {
-        let label = config.key.to_string();
+        let label: Arc<str> = config.key.to_string().into();
         let mut state = config.state.clone();
         let served = match &state {
             ClusterState::Serving => match Served::new(&config, &label, settings) {
@@ -83,7 +99,8 @@ impl Cluster {
             },
             _ => None,
         };
-        Arc::new(Self { config, label, state, served })
+        let counters = Arc::clone(&settings.counters);
+        Arc::new(Self { config, label, counters, state, served })
     }
 
     /// `namespace/name`.
@@ -177,23 +194,35 @@ impl Cluster {
     /// # Errors
     /// 429, with the rest of the ban as `Retry-After`.
     pub fn refuse_banned(&self, address: IpAddr, now: Instant) -> Result<(), Error> {
-        let Some(ban) = self.served.as_ref().and_then(|s| s.ban.as_ref()) else { return Ok(()) };
-        match ban.banned_for(address, now) {
+        if self.config.security.ban.is_none() {
+            return Ok(());
+        }
+        match self.counters.bans.check(&self.label, address, now) {
             None => Ok(()),
-            Some(wait) => {
+            Some(banned) => {
                 let message = "too many failed logins from this address, please try again later";
+                // A ban without an end is reported as a day: clients understand a number only.
+                let wait = banned.remaining.unwrap_or(Duration::from_secs(24 * 3600));
                 Err(Error::too_many_requests(message, wait))
             }
         }
     }
 
-    /// Counts a login of `address`.
-    pub fn note_login(&self, address: IpAddr, succeeded: bool, now: Instant) {
-        if let Some(ban) = self.served.as_ref().and_then(|s| s.ban.as_ref()) {
-            if succeeded {
-                ban.login_succeeded(address, now);
-            } else {
-                ban.login_failed(address, now);
+    /// Counts a failed login of `address`.
+    pub fn note_failed_login(&self, address: IpAddr, now: Instant) {
+        let Some(ban) = &self.config.security.ban else { return };
+        let policy = BanPolicy {
+            max_failed_logins: ban.max_failed_logins,
+            ban_duration: ban.ban_duration,
+            exponential_backoff: ban.exponential_backoff,
+        };
+        match self.counters.bans.failed(&self.label, address, &policy, now) {
+            Recorded::Counted => {}
+            Recorded::Banned(_) => {
+                tracing::warn!(cluster = &*self.label, %address, "banned after failed logins");
+            }
+            Recorded::TableFull => {
+                tracing::warn!(cluster = &*self.label, %address, "no room to count a failed login");
             }
         }
     }
@@ -206,7 +235,7 @@ impl Cluster {
         match caller {
             // With validation off, the upstream alone judges logins.
             Caller::PassThrough { validated: false, .. } => {
-                self.note_login(address, false, Instant::now());
+                self.note_failed_login(address, Instant::now());
             }
             Caller::PassThrough { .. } => {}
             Caller::Impersonate { .. } => {
@@ -217,17 +246,23 @@ impl Cluster {
         }
     }
 
-    /// Counts a request of `user` against its limit per minute.
+    /// Counts a request against its limit per minute: of the user, or of the address where who
+    /// the user is stays the API server's secret.
     ///
     /// # Errors
-    /// The limit's key and how long to wait.
+    /// How long to wait.
     pub fn within_rate(
         &self,
         user: Option<&UserInfo>,
+        address: IpAddr,
         now: Instant,
-    ) -> Result<(), (&'static str, Duration)> {
-        let rate = self.served.as_ref().and_then(|s| s.rate.as_ref());
-        rate.map_or(Ok(()), |rate| rate.take(user, now))
+    ) -> Result<(), Duration> {
+        let security = &self.config.security;
+        let groups = security.group_rate_limits.iter();
+        let groups = groups.map(|g| (g.group.as_str(), g.max_requests_per_minute));
+        let Some(limit) = limit_of(user, security.rate_limit, groups) else { return Ok(()) };
+        let who = user.map_or_else(|| address.to_string(), |u| u.username.clone());
+        self.counters.rates.take((Arc::clone(&self.label), who), limit, now)
     }
 
     fn served(&self) -> Result<&Served, Error> {
@@ -254,15 +289,12 @@ impl Served {
             }
             _ => Arc::clone(&caller_pool),
         };
-        let security = &config.security;
         Ok(Self {
             caller_pool,
             gateway_pool,
             token: GatewayToken::new(&config.credential),
             authenticator: Authenticator::new(config.authentication, settings.authentication)
                 .map_err(|_| SetupError::Random)?,
-            ban: security.ban.as_ref().map(BanList::new),
-            rate: RateLimiter::new(security.rate_limit, &security.group_rate_limits),
         })
     }
 }

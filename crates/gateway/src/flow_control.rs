@@ -146,9 +146,10 @@ impl<S> LimitFlow<S> {
             self.layer.observer.limited(cluster.label(), limit);
             Error::too_many_requests(message, wait)
         };
-        if let Err((limit, wait)) = cluster.within_rate(request.caller_identity(), now) {
+        let address = request.resolved().exchange().peer.address.ip();
+        if let Err(wait) = cluster.within_rate(request.caller_identity(), address, now) {
             let message = "too many requests per minute, please try again later";
-            return Err(refuse(limit, wait, message));
+            return Err(refuse("rate_limiting", wait, message));
         }
         // kube-apiserver's own answer has the same text and the same second.
         self.layer.flow_control.admit(class).map_err(|limit| {

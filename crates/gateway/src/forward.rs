@@ -34,8 +34,6 @@ mod upgrade;
 /// Deadlines towards the upstream.
 #[derive(Clone, Copy, Debug)]
 pub struct Timeouts {
-    /// Until TCP and TLS stand.
-    pub connect: Duration,
     /// Until the head of the answer has come; not for long-running requests.
     pub request: Duration,
 }
@@ -83,8 +81,9 @@ async fn forward(stage: Forward, authorized: Authorized) -> StageResult {
     let (upgrade, target) = (resolved.upgrade(), resolved.target().clone());
     let mut request = resolved.into_request();
 
-    headers::clean_request(request.headers_mut(), exchange.peer.address.ip());
+    headers::clean_request(request.headers_mut());
     introduce(request.headers_mut(), &cluster, &caller)?;
+    headers::name_peer(request.headers_mut(), exchange.peer.address.ip());
     *request.uri_mut() = unary::upstream_target(cluster.path_prefix(), &target.path_and_query)?;
     let stream = long_running.then(|| OpenStream::new(&stage.observer, &cluster, class));
 

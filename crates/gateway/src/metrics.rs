@@ -9,7 +9,7 @@ use std::sync::{Arc, OnceLock};
 use std::task::{Context, Poll};
 use std::time::Instant;
 
-use http::{HeaderName, HeaderValue, Request, Response};
+use http::{HeaderName, Request, Response};
 use portcullis_core::Blame;
 use portcullis_core::observer::{Observer, RequestOutcome, Tracing};
 use tower::{Layer, Service};
@@ -69,10 +69,9 @@ where
     }
 
     fn call(&mut self, (peer, mut request): (Arc<Peer>, Request<Body>)) -> Self::Future {
-        let parent = request.headers().get(TRACEPARENT).and_then(|v| v.to_str().ok());
-        let span = self.layer.tracing.start(parent);
-        if let Some(value) = span.as_ref().and_then(|s| HeaderValue::try_from(s.traceparent()).ok()) {
-            request.headers_mut().insert(TRACEPARENT, value);
+        let span = self.layer.tracing.start(request.headers());
+        if let Some(span) = &span {
+            request.headers_mut().insert(TRACEPARENT, span.traceparent());
         }
         let exchange = Arc::new(Exchange {
             received: Instant::now(),

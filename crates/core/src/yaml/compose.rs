@@ -111,15 +111,28 @@ impl Composer {
                 let merge = style == ScalarStyle::Plain && tag.is_none() && text == "<<";
                 let weight = VALUE_WEIGHT + text.len();
                 self.pay(place, weight)?;
-                let node = Node { value, spot: Spot::scalar(place), weight, merge };
+                let node = Node {
+                    value,
+                    spot: Spot::scalar(place),
+                    weight,
+                    merge,
+                };
                 self.add(place, anchor, node)
             }
-            Event::SequenceStart(anchor, tag) => {
-                self.open(place, anchor, tag.as_deref(), "seq", Collection::List(vec![], vec![]))
-            }
-            Event::MappingStart(anchor, tag) => {
-                self.open(place, anchor, tag.as_deref(), "map", Collection::Map(Box::default()))
-            }
+            Event::SequenceStart(anchor, tag) => self.open(
+                place,
+                anchor,
+                tag.as_deref(),
+                "seq",
+                Collection::List(vec![], vec![]),
+            ),
+            Event::MappingStart(anchor, tag) => self.open(
+                place,
+                anchor,
+                tag.as_deref(),
+                "map",
+                Collection::Map(Box::default()),
+            ),
             Event::SequenceEnd | Event::MappingEnd => self.close(),
             Event::Alias(id) => {
                 let Some(mut node) = self.anchors.get(&id).cloned() else {
@@ -151,22 +164,45 @@ impl Composer {
         }
         if self.frames.len() >= MAX_DEPTH {
             let message = format!("nested deeper than {MAX_DEPTH} levels");
-            return Err(Stop(place, self.at_field(Fault::new("", message, "flatten it"))));
+            return Err(Stop(
+                place,
+                self.at_field(Fault::new("", message, "flatten it")),
+            ));
         }
         self.pay(place, VALUE_WEIGHT)?;
-        self.frames.push(Frame { place, anchor, weight: VALUE_WEIGHT, collection });
+        self.frames.push(Frame {
+            place,
+            anchor,
+            weight: VALUE_WEIGHT,
+            collection,
+        });
         Ok(())
     }
 
     fn close(&mut self) -> Result<(), Stop> {
-        let Some(Frame { place, anchor, weight, collection }) = self.frames.pop() else {
+        let Some(Frame {
+            place,
+            anchor,
+            weight,
+            collection,
+        }) = self.frames.pop()
+        else {
             return Ok(());
         };
         let (value, inner) = match collection {
             Collection::List(values, spots) => (Value::Array(values), Inner::List(spots)),
             Collection::Map(mapping) => mapping.finish(),
         };
-        self.add(place, anchor, Node { value, spot: Spot { place, inner }, weight, merge: false })
+        self.add(
+            place,
+            anchor,
+            Node {
+                value,
+                spot: Spot { place, inner },
+                weight,
+                merge: false,
+            },
+        )
     }
 
     /// Puts a complete value where it belongs.
@@ -178,7 +214,11 @@ impl Composer {
         let Some(frame) = self.frames.last_mut() else {
             if !node.value.is_null() {
                 let file = Arc::clone(&self.file);
-                self.documents.push(Document { value: node.value, file, spot: node.spot });
+                self.documents.push(Document {
+                    value: node.value,
+                    file,
+                    spot: node.spot,
+                });
             }
             return Ok(());
         };
@@ -200,7 +240,10 @@ impl Composer {
     fn pay(&mut self, place: Place, weight: usize) -> Result<(), Stop> {
         self.budget = self.budget.checked_sub(weight).ok_or_else(|| {
             let message = format!("with aliases expanded the file weighs more than {MAX_WEIGHT}");
-            Stop(place, self.at_field(Fault::new("", message, "split the file, or use no aliases")))
+            Stop(
+                place,
+                self.at_field(Fault::new("", message, "split the file, or use no aliases")),
+            )
         })?;
         Ok(())
     }
@@ -281,7 +324,12 @@ impl Mapping {
     }
 
     fn finish(self) -> (Value, Inner) {
-        let Self { mut values, mut spots, merged, .. } = self;
+        let Self {
+            mut values,
+            mut spots,
+            merged,
+            ..
+        } = self;
         for (more, mut places) in merged {
             for (key, value) in more {
                 if !values.contains_key(&key) {
@@ -305,7 +353,11 @@ fn key_text(value: Value) -> Result<String, Fault> {
         Value::Array(_) => "a list".to_owned(),
         Value::Object(_) => "a mapping".to_owned(),
     };
-    Err(Fault::new("", format!("a key is {kind}, not a string"), "put the key in quotes"))
+    Err(Fault::new(
+        "",
+        format!("a key is {kind}, not a string"),
+        "put the key in quotes",
+    ))
 }
 
 fn scalar_value(text: &str, style: ScalarStyle, tag: Option<&Tag>) -> Result<Value, Fault> {
@@ -314,10 +366,18 @@ fn scalar_value(text: &str, style: ScalarStyle, tag: Option<&Tag>) -> Result<Val
         scalar::resolve(text).map_err(fault)
     };
     let Some(tag) = tag else {
-        return if style == ScalarStyle::Plain { plain() } else { Ok(text.into()) };
+        return if style == ScalarStyle::Plain {
+            plain()
+        } else {
+            Ok(text.into())
+        };
     };
     let mismatch = || {
-        Fault::new("", format!("the value is not what its tag {tag} says"), "remove the tag")
+        Fault::new(
+            "",
+            format!("the value is not what its tag {tag} says"),
+            "remove the tag",
+        )
     };
     if tag.handle.is_empty() && tag.suffix == "!" || tag.handle == "!" && tag.suffix.is_empty() {
         return Ok(text.into());
@@ -325,18 +385,43 @@ fn scalar_value(text: &str, style: ScalarStyle, tag: Option<&Tag>) -> Result<Val
     match tag.suffix.as_str() {
         _ if !tag.is_yaml_core_schema() => Err(unknown_tag(tag)),
         "str" => Ok(text.into()),
-        "int" => plain().and_then(|v| if v.is_i64() || v.is_u64() { Ok(v) } else { Err(mismatch()) }),
-        "float" => plain().and_then(|v| if v.is_number() { Ok(v) } else { Err(mismatch()) }),
-        "bool" => plain().and_then(|v| if v.is_boolean() { Ok(v) } else { Err(mismatch()) }),
+        "int" => plain().and_then(|v| {
+            if v.is_i64() || v.is_u64() {
+                Ok(v)
+            } else {
+                Err(mismatch())
+            }
+        }),
+        "float" => plain().and_then(|v| {
+            if v.is_number() {
+                Ok(v)
+            } else {
+                Err(mismatch())
+            }
+        }),
+        "bool" => plain().and_then(|v| {
+            if v.is_boolean() {
+                Ok(v)
+            } else {
+                Err(mismatch())
+            }
+        }),
         "null" => plain().and_then(|v| if v.is_null() { Ok(v) } else { Err(mismatch()) }),
         _ => Err(unknown_tag(tag)),
     }
 }
 
 fn unknown_tag(tag: &Tag) -> Fault {
-    Fault::new("", format!("the tag {tag} has no meaning here"), "remove the tag")
+    Fault::new(
+        "",
+        format!("the tag {tag} has no meaning here"),
+        "remove the tag",
+    )
 }
 
 fn place(marker: Marker) -> Place {
-    Place { line: marker.line().max(1), column: marker.col() + 1 }
+    Place {
+        line: marker.line().max(1),
+        column: marker.col() + 1,
+    }
 }

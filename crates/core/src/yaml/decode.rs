@@ -11,8 +11,12 @@ use super::{Diagnostic, Document, Fault, MAX_DIAGNOSTICS};
 /// # Errors
 /// All unknown fields up to [`MAX_DIAGNOSTICS`], and the first value of a wrong type.
 pub fn decode<T: DeserializeOwned>(document: &Document) -> Result<T, Vec<Diagnostic>> {
-    decode_value(&document.value)
-        .map_err(|faults| faults.into_iter().map(|fault| document.diagnose(fault)).collect())
+    decode_value(&document.value).map_err(|faults| {
+        faults
+            .into_iter()
+            .map(|fault| document.diagnose(fault))
+            .collect()
+    })
 }
 
 /// Reads a value that came from elsewhere than a file as a `T`.
@@ -20,6 +24,10 @@ pub fn decode<T: DeserializeOwned>(document: &Document) -> Result<T, Vec<Diagnos
 /// # Errors
 /// As [`decode`].
 pub fn decode_value<T: DeserializeOwned>(value: &Value) -> Result<T, Vec<Fault>> {
+    if !value.is_object() {
+        let message = "the document is not a mapping";
+        return Err(vec![Fault::new("", message, "write `key: value` lines")]);
+    }
     let mut faults = Vec::new();
     let mut pruned: Option<Value> = None;
     while faults.len() < MAX_DIAGNOSTICS {
@@ -41,9 +49,17 @@ pub fn decode_value<T: DeserializeOwned>(value: &Value) -> Result<T, Vec<Fault>>
 }
 
 fn fault(path: &Path, message: &str) -> Fault {
-    let field = if path.iter().len() == 0 { String::new() } else { path.to_string() };
+    let field = if path.iter().len() == 0 {
+        String::new()
+    } else {
+        path.to_string()
+    };
     if let Some(missing) = quoted(message, "missing field `") {
-        let field = if field.is_empty() { missing.to_owned() } else { format!("{field}.{missing}") };
+        let field = if field.is_empty() {
+            missing.to_owned()
+        } else {
+            format!("{field}.{missing}")
+        };
         return Fault::new(field, "is required", "add it");
     }
     if message.starts_with("unknown field ") {

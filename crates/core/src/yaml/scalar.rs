@@ -32,7 +32,9 @@ fn number(text: &str) -> Option<Result<Number, &'static str>> {
     integer(&plain).map(Ok).or_else(|| {
         is_float(&plain).then(|| {
             let float = plain.parse::<f64>().ok().filter(|float| float.is_finite());
-            float.and_then(from_float).ok_or("is too large for a number")
+            float
+                .and_then(from_float)
+                .ok_or("is too large for a number")
         })
     })
 }

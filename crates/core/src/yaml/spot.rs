@@ -21,7 +21,10 @@ pub(super) enum Inner {
 
 impl Spot {
     pub(super) fn scalar(place: Place) -> Self {
-        Self { place, inner: Inner::Scalar }
+        Self {
+            place,
+            inner: Inner::Scalar,
+        }
     }
 
     /// The place of the deepest value on the way to `field` that exists.
@@ -45,9 +48,11 @@ impl Spot {
                 let rest = rest.strip_prefix('.').unwrap_or(rest);
                 // Keys may have dots of their own: the longest one that fits is meant.
                 let ends = rest.match_indices(['.', '[']).map(|(at, _)| at);
-                let ends = ends.chain([rest.len()]).filter_map(|at| rest.split_at_checked(at));
+                let ends = ends
+                    .chain([rest.len()])
+                    .filter_map(|at| rest.split_at_checked(at));
                 let known = |(key, behind)| entries.get(key).map(|spot| (spot, behind));
-                ends.filter_map(known).last()
+                ends.filter_map(known).next_back()
             }
         }
     }

@@ -5,8 +5,10 @@ use std::time::{Duration, Instant, SystemTime};
 
 use http::HeaderValue;
 use portcullis_authn::access::{AccessCheck, Verdict};
-use portcullis_authn::cache::{DecisionCache, DecisionKey, Remembered, TokenCache, TokenKey};
-use portcullis_authn::impersonation::{self, Impersonation};
+use portcullis_authn::cache::{
+    DecisionCache, DecisionKey, Expiring, Remembered, TokenCache, TokenKey,
+};
+use portcullis_authn::impersonation::{self, Impersonation, Mode};
 use portcullis_authn::review::{self as reviews, Authentication};
 use portcullis_core::{Error, Redacted, RequestInfo, UserInfo};
 use portcullis_index::Review;
@@ -20,6 +22,8 @@ use crate::exchange::Exchange;
 /// should not outlive a coffee.
 const ALLOWED_TTL: Duration = Duration::from_secs(10);
 const DENIED_TTL: Duration = Duration::from_secs(5);
+/// How long the mode of a caller's last impersonation is tried first.
+const MODE_TTL: Duration = Duration::from_secs(300);
 /// Remembered answers to access reviews per cluster.
 const DECISIONS_MAX: usize = 4096;
 /// Access reviews that one request may cost: a caller names up to a thousand groups.
@@ -42,6 +46,9 @@ pub struct Authenticator {
     logins: SingleFlight<TokenKey, Result<Option<Arc<UserInfo>>, Error>>,
     decisions: DecisionCache,
     questions: SingleFlight<DecisionKey, Result<Arc<Verdict>, Error>>,
+    /// How callers were last allowed to impersonate: that mode is asked first, and its refusal is
+    /// the one shown, as kube-apiserver does.
+    modes: Expiring<(String, String), Mode>,
 }
 
 impl Authenticator {
@@ -61,6 +68,7 @@ impl Authenticator {
             logins: SingleFlight::default(),
             decisions: DecisionCache::new(DECISIONS_MAX, ALLOWED_TTL, DENIED_TTL),
             questions: SingleFlight::default(),
+            modes: Expiring::new(DECISIONS_MAX),
         })
     }
 
@@ -163,7 +171,8 @@ impl Authenticator {
         wish: &Impersonation,
     ) -> Result<Arc<UserInfo>, Error> {
         let plan = impersonation::checks(wish, info, caller);
-        let mut evaluation = plan.evaluation(None);
+        let asker = (caller.username.clone(), caller.uid.clone());
+        let mut evaluation = plan.evaluation(self.modes.get(&asker, Instant::now()));
         let mut asked = 0;
         while let Some(check) = evaluation.next() {
             asked += 1;
@@ -175,7 +184,9 @@ impl Authenticator {
             let verdict = self.may(cluster, check).await?;
             evaluation.answer(&verdict);
         }
-        Ok(Arc::new(evaluation.outcome()?.user))
+        let granted = evaluation.outcome()?;
+        self.modes.insert(asker, granted.mode, MODE_TTL, Instant::now());
+        Ok(Arc::new(granted.user))
     }
 
     async fn may(&self, cluster: &Cluster, check: &AccessCheck) -> Result<Arc<Verdict>, Error> {
