@@ -25,6 +25,7 @@ use tokio_rustls::server::TlsStream;
 use crate::exchange::Peer;
 use crate::lifecycle::Lifecycle;
 use crate::pipeline::Pipeline;
+use crate::workers::{Place, Workers};
 
 pub mod tls;
 
@@ -68,6 +69,7 @@ pub struct Acceptor {
     permits: Arc<Semaphore>,
     observer: Arc<dyn Observer>,
     lifecycle: Lifecycle,
+    workers: Arc<Workers>,
 }
 
 impl Acceptor {
@@ -81,10 +83,11 @@ impl Acceptor {
         limits: ConnectionLimits,
         observer: Arc<dyn Observer>,
         lifecycle: Lifecycle,
+        workers: Arc<Workers>,
     ) -> io::Result<Self> {
         let listener = TcpListener::bind(address).await?;
         let permits = Arc::new(Semaphore::new(limits.connections));
-        Ok(Self { listener, tls, limits, permits, observer, lifecycle })
+        Ok(Self { listener, tls, limits, permits, observer, lifecycle, workers })
     }
 
     /// The address really bound, with its port.
@@ -110,19 +113,31 @@ impl Acceptor {
                     continue;
                 }
             };
-            let Ok(permit) = Arc::clone(&self.permits).try_acquire_owned() else {
+            let (Ok(permit), Some(place)) =
+                (Arc::clone(&self.permits).try_acquire_owned(), self.workers.place())
+            else {
                 self.observer.connection_refused("maxConnections");
                 continue;
             };
+            // The socket is taken off this thread's event queue and put on the worker's.
+            let Ok(stream) = stream.into_std() else { continue };
+            let worker = place.runtime.clone();
             let connection = Connection {
                 tls: TlsAcceptor::from(self.tls.load_full()),
                 limits: self.limits,
                 observer: Arc::clone(&self.observer),
                 lifecycle: self.lifecycle.clone(),
                 address,
-                _permit: permit,
+                _held: (permit, place),
             };
-            self.lifecycle.tasks.spawn(connection.serve(stream, pipeline.clone()));
+            let pipeline = pipeline.clone();
+            let serving = async move {
+                match TcpStream::from_std(stream) {
+                    Ok(stream) => connection.serve(stream, pipeline).await,
+                    Err(error) => tracing::warn!("a connection cannot be served: {error}"),
+                }
+            };
+            self.lifecycle.tasks.spawn_on(serving, &worker);
         }
     }
 }
@@ -133,7 +148,7 @@ struct Connection {
     observer: Arc<dyn Observer>,
     lifecycle: Lifecycle,
     address: SocketAddr,
-    _permit: OwnedSemaphorePermit,
+    _held: (OwnedSemaphorePermit, Place),
 }
 
 impl Connection {

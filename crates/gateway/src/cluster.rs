@@ -22,6 +22,7 @@ use crate::flow_control::rate::{RateLimiter, limit_of};
 use crate::forward::connect::Connector;
 use crate::forward::pool::Pool;
 use crate::forward::tls::{Identity, TlsSetupError};
+use crate::workers::Workers;
 
 mod credential;
 
@@ -38,6 +39,8 @@ pub struct ClusterSettings {
     pub observer: Arc<dyn Observer>,
     /// Counters that outlive a cluster's configuration.
     pub counters: Arc<Counters>,
+    /// Worker threads: each has connections of its own.
+    pub workers: usize,
 }
 
 /// Failed logins and request rates of all clusters: editing a cluster lifts no ban.
@@ -78,11 +81,31 @@ enum SetupError {
 pub struct Served {
     /// For requests with the caller's own credential. Never has a client certificate: the API
     /// server would prefer it to the caller's token.
-    caller_pool: Arc<Pool>,
+    caller_pool: PerWorker,
     /// For requests with the gateway's credential.
-    gateway_pool: Arc<Pool>,
+    gateway_pool: PerWorker,
     token: GatewayToken,
     authenticator: Authenticator,
+}
+
+/// A pool for each worker, so that a request meets no connection of another thread.
+#[derive(Clone)]
+struct PerWorker {
+    first: Arc<Pool>,
+    others: Vec<Arc<Pool>>,
+}
+
+impl PerWorker {
+    fn new(connector: &Arc<Connector>, settings: &ClusterSettings) -> Self {
+        let pool = || Pool::new(Arc::clone(connector), Arc::clone(&settings.observer));
+        Self { first: pool(), others: (1..settings.workers).map(|_| pool()).collect() }
+    }
+
+    /// The pool of the worker that runs the caller.
+    fn here(&self) -> &Arc<Pool> {
+        let other = Workers::current().checked_sub(1).and_then(|i| self.others.get(i));
+        other.unwrap_or(&self.first)
+    }
 }
 
 impl Cluster {
@@ -160,8 +183,8 @@ impl Cluster {
     pub fn pool_for(&self, caller: &Caller) -> Result<&Arc<Pool>, Error> {
         let served = self.served()?;
         Ok(match caller {
-            Caller::PassThrough { .. } => &served.caller_pool,
-            Caller::Impersonate { .. } => &served.gateway_pool,
+            Caller::PassThrough { .. } => served.caller_pool.here(),
+            Caller::Impersonate { .. } => served.gateway_pool.here(),
         })
     }
 
@@ -170,7 +193,7 @@ impl Cluster {
     /// # Errors
     /// Only if the cluster is not served.
     pub fn caller_pool(&self) -> Result<&Arc<Pool>, Error> {
-        Ok(&self.served()?.caller_pool)
+        Ok(self.served()?.caller_pool.here())
     }
 
     /// Connections with the gateway's credential.
@@ -178,7 +201,7 @@ impl Cluster {
     /// # Errors
     /// Only if the cluster is not served.
     pub fn gateway_pool(&self) -> Result<&Arc<Pool>, Error> {
-        Ok(&self.served()?.gateway_pool)
+        Ok(self.served()?.gateway_pool.here())
     }
 
     /// The gateway's own `Authorization`; `None` if it introduces itself by certificate.
@@ -280,14 +303,14 @@ impl Served {
     ) -> Result<Self, SetupError> {
         let pool = |identity: Option<&Identity>| {
             Connector::new(label, &config.upstream, identity, settings.connect_timeout)
-                .map(|c| Pool::new(c, Arc::clone(&settings.observer)))
+                .map(|connector| PerWorker::new(&Arc::new(connector), settings))
         };
         let caller_pool = pool(None)?;
         let gateway_pool = match &config.credential {
             GatewayCredential::ClientCertificate { cert_pem, key_pem } => {
                 pool(Some(&Identity::from_pem(cert_pem, key_pem.reveal())?))?
             }
-            _ => Arc::clone(&caller_pool),
+            _ => caller_pool.clone(),
         };
         Ok(Self {
             caller_pool,

@@ -20,5 +20,6 @@ mod body;
 pub mod cluster;
 pub mod exchange;
 pub mod lifecycle;
+pub mod workers;
 
 pub use body::{Body, BodyError};

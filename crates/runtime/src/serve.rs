@@ -16,6 +16,7 @@ use portcullis_gateway::flow_control::{FlowControl, InFlightLimits};
 use portcullis_gateway::forward::Timeouts;
 use portcullis_gateway::lifecycle::{Drained, Lifecycle};
 use portcullis_gateway::pipeline::{Pipeline, Shared};
+use portcullis_gateway::workers::Workers;
 use portcullis_telemetry::admin::Server as AdminServer;
 use portcullis_telemetry::traces::{TraceError, TraceOptions};
 use portcullis_telemetry::{Metrics, Readiness, Tracer, logs};
@@ -54,7 +55,8 @@ pub(crate) fn run(arguments: &ServeArguments) -> Result<(), ServeError> {
     let format = config.logging.format.parse()?;
     logs::init(format, &config.logging.level)?;
     log_panics_by_place();
-    let runtime = tokio::runtime::Builder::new_multi_thread()
+    // Configuration, probes and signals; client traffic has threads of its own.
+    let runtime = tokio::runtime::Builder::new_current_thread()
         .enable_all()
         .build()
         .map_err(ServeError::Runtime)?;
@@ -87,6 +89,8 @@ async fn serve(
 
     let snapshots = sources::start(&config, &readiness, &metrics).await?;
     let lifecycle = Lifecycle::default();
+    let workers =
+        Arc::new(Workers::start(Workers::default_count()).map_err(ServeError::Runtime)?);
     let limits = &config.limits;
     let tls = TlsFiles {
         certificate: config.listen.tls.cert_file.clone(),
@@ -108,6 +112,7 @@ async fn serve(
         },
         Arc::clone(&observer),
         lifecycle.clone(),
+        Arc::clone(&workers),
     )
     .await
     .map_err(bind_error("listen.address", config.listen.address))?;
@@ -129,6 +134,7 @@ async fn serve(
             },
             observer: Arc::clone(&observer),
             counters: Arc::default(),
+            workers: workers.count(),
         },
     );
     let pipeline = Pipeline::new(&Shared {

@@ -11,6 +11,7 @@ use portcullis_core::{Blame, Error};
 use portcullis_index::Upstream;
 use rustls::ClientConfig;
 use rustls_pki_types::ServerName;
+use tokio::io::BufReader;
 use tokio::net::TcpStream;
 use tokio_rustls::TlsConnector;
 use tokio_rustls::client::TlsStream;
@@ -21,6 +22,13 @@ use super::tls::{Identity, TlsSetupError, client_config};
 /// ALPN name of HTTP/2.
 pub(crate) const ALPN_H2: &[u8] = b"h2";
 const ALPN_HTTP11: &[u8] = b"http/1.1";
+
+/// TLS reads a few kilobytes at a time; through this buffer a long answer costs a fraction of the
+/// system calls. Upstream connections are few, so it may be large.
+const READ_BUFFER_BYTES: usize = 64 * 1024;
+
+/// A connection to an upstream.
+pub type UpstreamStream = TlsStream<BufReader<TcpStream>>;
 
 /// Opens connections to one upstream with one TLS identity.
 pub struct Connector {
@@ -141,7 +149,7 @@ impl Connector {
     ///
     /// # Errors
     /// See [`ConnectError`].
-    pub async fn connect(&self) -> Result<TlsStream<TcpStream>, ConnectError> {
+    pub async fn connect(&self) -> Result<UpstreamStream, ConnectError> {
         self.open(&self.pooled).await
     }
 
@@ -149,18 +157,18 @@ impl Connector {
     ///
     /// # Errors
     /// See [`ConnectError`].
-    pub async fn connect_for_upgrade(&self) -> Result<TlsStream<TcpStream>, ConnectError> {
+    pub async fn connect_for_upgrade(&self) -> Result<UpstreamStream, ConnectError> {
         self.open(&self.upgrades).await
     }
 
-    async fn open(&self, tls: &Arc<ClientConfig>) -> Result<TlsStream<TcpStream>, ConnectError> {
+    async fn open(&self, tls: &Arc<ClientConfig>) -> Result<UpstreamStream, ConnectError> {
         let opening = async {
             let tcp = |e: io::Error| ConnectError::Tcp(Arc::new(e));
             let stream = TcpStream::connect((self.dial_host.as_str(), self.port)).await.map_err(tcp)?;
             // Small frames (watch events, ends of bodies) must not wait for an acknowledgement.
             stream.set_nodelay(true).map_err(tcp)?;
             TlsConnector::from(Arc::clone(tls))
-                .connect(self.server_name.clone(), stream)
+                .connect(self.server_name.clone(), BufReader::with_capacity(READ_BUFFER_BYTES, stream))
                 .await
                 .map_err(|e| ConnectError::Tls(Arc::new(e)))
         };

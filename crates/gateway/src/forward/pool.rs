@@ -1,4 +1,5 @@
-//! Connections to one upstream, shared by all requests that go there with one TLS identity.
+//! Connections to one upstream, shared by all requests of one worker that go there with one TLS
+//! identity.
 //!
 //! HTTP/2 where the upstream speaks it: few connections, many streams, never more streams on a
 //! connection than the upstream allows (a stream too many would wait behind idle watches for
@@ -28,9 +29,6 @@ const STREAM_WINDOW_BYTES: u32 = 256 * 1024;
 /// Every stream may be full at once and the connection still moves: one tenant's unread answers
 /// cannot stop another's.
 const CONNECTION_WINDOW_BYTES: u32 = STREAM_WINDOW_BYTES * (STREAMS_PER_CONNECTION_MAX as u32 + 1);
-/// From this many streams on a second connection is worth its handshake: a connection's frames
-/// are handled by one thread.
-const SPREAD_AT_STREAMS: usize = 4;
 /// Connections per pool.
 const CONNECTIONS_MAX: usize = 256;
 /// Idle HTTP/1.1 connections kept per pool.
@@ -43,12 +41,11 @@ const PING_TIMEOUT: Duration = Duration::from_secs(15);
 
 /// See the module.
 pub struct Pool {
-    connector: Connector,
+    connector: Arc<Connector>,
     observer: Arc<dyn Observer>,
     state: Mutex<State>,
     /// Held while dialing, so that a burst opens one connection and not a hundred.
     dialing: tokio::sync::Mutex<()>,
-    parallelism: usize,
     epoch: Instant,
 }
 
@@ -102,13 +99,12 @@ pub struct SendError {
 impl Pool {
     /// A pool without connections.
     #[must_use]
-    pub fn new(connector: Connector, observer: Arc<dyn Observer>) -> Arc<Self> {
+    pub fn new(connector: Arc<Connector>, observer: Arc<dyn Observer>) -> Arc<Self> {
         let pool = Arc::new(Self {
             connector,
             observer,
             state: Mutex::default(),
             dialing: tokio::sync::Mutex::default(),
-            parallelism: std::thread::available_parallelism().map_or(1, usize::from),
             epoch: Instant::now(),
         });
         tokio::spawn(reap(Arc::downgrade(&pool)));
@@ -159,11 +155,8 @@ impl Pool {
         let mut state = self.state();
         state.http2.retain(|c| !c.sender.is_closed());
         let kind = if let Some(connection) = state.roomiest() {
-            let before = connection.streams.fetch_add(1, Ordering::Relaxed);
+            connection.streams.fetch_add(1, Ordering::Relaxed);
             connection.last_used.store(self.now(), Ordering::Relaxed);
-            if before >= SPREAD_AT_STREAMS && state.http2.len() < self.parallelism {
-                self.dial_aside();
-            }
             LeaseKind::Http2(StreamSlot(connection))
         } else {
             let sender = loop {
@@ -177,21 +170,6 @@ impl Pool {
         drop(state);
         self.report(PoolEvent::Reused);
         Some(Lease { pool: Arc::clone(self), kind, reused: true })
-    }
-
-    /// Opens one more connection without anyone waiting for it.
-    fn dial_aside(self: &Arc<Self>) {
-        let pool = Arc::downgrade(self);
-        tokio::spawn(async move {
-            let Some(pool) = pool.upgrade() else { return };
-            let Ok(_dialing) = pool.dialing.try_lock() else { return };
-            if pool.state().http2.len() < pool.parallelism {
-                // The place it comes with is given back at once; a failure shows in the metric.
-                if pool.dial().await.is_err() {
-                    pool.report(PoolEvent::Failed);
-                }
-            }
-        });
     }
 
     async fn dial(self: &Arc<Self>) -> Result<Lease, ConnectError> {
