@@ -89,7 +89,7 @@ async fn measure(plane: &ControlPlane, options: &Options, began: Instant) -> Res
         stage("memory");
         results.memory = memory::measure(plane, options).await?;
     }
-    let ways = Ways::start(plane).await?;
+    let ways = Ways::start(plane, options).await?;
     results.missing.clone_from(&ways.missing);
     if options.has(Group::Events) {
         stage("watch event latency");

@@ -40,7 +40,9 @@ pub struct Timeouts {
 
 /// See the module.
 #[derive(Clone)]
-pub struct Forward {
+pub struct Forward(Arc<Innermost>);
+
+struct Innermost {
     observer: Arc<dyn Observer>,
     timeouts: Timeouts,
     lifecycle: Lifecycle,
@@ -50,11 +52,11 @@ impl Forward {
     /// The innermost service.
     #[must_use]
     pub fn new(shared: &Shared) -> Self {
-        Self {
+        Self(Arc::new(Innermost {
             observer: Arc::clone(&shared.observer),
             timeouts: shared.timeouts,
             lifecycle: shared.lifecycle.clone(),
-        }
+        }))
     }
 }
 
@@ -68,11 +70,11 @@ impl Service<Authorized> for Forward {
     }
 
     fn call(&mut self, authorized: Authorized) -> StageFuture {
-        Box::pin(forward(self.clone(), authorized))
+        Box::pin(forward(Arc::clone(&self.0), authorized))
     }
 }
 
-async fn forward(stage: Forward, authorized: Authorized) -> StageResult {
+async fn forward(stage: Arc<Innermost>, authorized: Authorized) -> StageResult {
     let began = Instant::now();
     let (resolved, caller) = authorized.into_parts();
     let exchange = Arc::clone(resolved.exchange());

@@ -24,8 +24,10 @@ use crate::pipeline::{StageFuture, StageResult};
 /// Prefix of the paths under which clusters answer.
 pub const CLUSTERS_PREFIX: &str = "/clusters/";
 
-/// A request whose cluster and meaning are known.
-pub struct Resolved {
+/// A request whose cluster and meaning are known. Boxed: it is handed from stage to stage by value.
+pub struct Resolved(Box<Parts>);
+
+struct Parts {
     received: Received,
     cluster: Arc<Cluster>,
     info: RequestInfo,
@@ -55,59 +57,59 @@ impl Resolved {
     /// What is asked.
     #[must_use]
     pub fn info(&self) -> &RequestInfo {
-        &self.info
+        &self.0.info
     }
 
     /// The cluster it is asked of.
     #[must_use]
     pub fn cluster(&self) -> &Arc<Cluster> {
-        &self.cluster
+        &self.0.cluster
     }
 
     /// Shared with the bracketing layers.
     #[must_use]
     pub fn exchange(&self) -> &Arc<Exchange> {
-        &self.received.exchange
+        &self.0.received.exchange
     }
 
     /// The request as the client sent it.
     #[must_use]
     pub fn request(&self) -> &Request<Body> {
-        &self.received.request
+        &self.0.received.request
     }
 
     /// The request, for the stage that takes the credential out of it.
     pub(crate) fn request_mut(&mut self) -> &mut Request<Body> {
-        &mut self.received.request
+        &mut self.0.received.request
     }
 
     /// The request line behind the cluster's prefix.
     #[must_use]
     pub fn target(&self) -> &Target {
-        &self.target
+        &self.0.target
     }
 
     /// The protocol that the client wants to switch to, if it may.
     #[must_use]
     pub fn upgrade(&self) -> Option<UpgradeProtocol> {
-        self.upgrade
+        self.0.upgrade
     }
 
     /// Verb class.
     #[must_use]
     pub fn class(&self) -> VerbClass {
-        self.info.verb_class()
+        self.0.info.verb_class()
     }
 
     /// Whether it stays open for as long as the client likes.
     #[must_use]
     pub fn is_long_running(&self) -> bool {
-        self.info.is_long_running()
+        self.0.info.is_long_running()
     }
 
     /// Takes the request out, for the stage that sends it on.
     pub(crate) fn into_request(self) -> Request<Body> {
-        self.received.request
+        self.0.received.request
     }
 }
 
@@ -201,7 +203,7 @@ fn resolve(registry: &Registry, received: Received) -> Result<Resolved, Error> {
             return Err(Error::unavailable(Blame::Config, message));
         }
     }
-    Ok(Resolved { cluster, info, target, upgrade, received })
+    Ok(Resolved(Box::new(Parts { received, cluster, info, target, upgrade })))
 }
 
 /// Finds the cluster by host name or by path; returns it with the prefix of the path that is ours.

@@ -5,6 +5,7 @@ use std::time::Duration;
 
 use clap::{Args, ValueEnum};
 
+use super::target::Way;
 use crate::locate;
 
 /// How long and what to measure.
@@ -19,8 +20,11 @@ pub struct Options {
     /// Only these groups of scenarios.
     #[arg(long, value_name = "NAME", value_enum, value_delimiter = ',')]
     pub only: Vec<Group>,
+    /// Only these ways to the API server; direct is always measured.
+    #[arg(long, value_name = "WAY", value_enum, value_delimiter = ',')]
+    pub ways: Vec<Way>,
     /// Markdown file to write [default: docs/reference/performance.md for a whole run, none with
-    /// --only or --quick].
+    /// --only, --ways or --quick].
     #[arg(long, value_name = "FILE")]
     pub out: Option<PathBuf>,
     /// Fewer rounds, shorter slices, fewer events: a first impression within 90 seconds.
@@ -55,9 +59,14 @@ impl Options {
         self.only.is_empty() || self.only.contains(&group)
     }
 
+    /// Whether a way is measured; no list means all.
+    pub fn takes(&self, way: Way) -> bool {
+        self.ways.is_empty() || self.ways.contains(&way)
+    }
+
     /// The file to write: a partial run must not replace the record of a whole one unasked.
     pub fn out(&self) -> Option<PathBuf> {
-        let whole = self.only.is_empty() && !self.quick;
+        let whole = self.only.is_empty() && self.ways.is_empty() && !self.quick;
         let usual = || locate::workspace().join("docs/reference/performance.md");
         self.out.clone().or_else(|| whole.then(usual))
     }

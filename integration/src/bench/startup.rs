@@ -45,19 +45,20 @@ pub async fn measure(plane: &ControlPlane, options: &Options) -> Result<Vec<Star
         idle: Vec::new(),
     };
     for _ in 0..options.repeat(STARTS) {
-        let began = Instant::now();
-        if let Some(started) = Haproxy::start(plane).await? {
-            haproxy
-                .first_answer(&Target::haproxy(plane, &started)?, began)
-                .await?;
-            started.stop().await?;
+        if options.takes(haproxy.way) {
+            let began = Instant::now();
+            if let Some(started) = Haproxy::start(plane).await? {
+                haproxy.first_answer(&Target::haproxy(plane, &started)?, began).await?;
+                started.stop().await?;
+            }
         }
-        let began = Instant::now();
-        let started = start_gateway(plane, gateway.way).await?;
-        gateway
-            .first_answer(&Target::gateway(plane, &started, gateway.way)?, began)
-            .await?;
-        started.stop(DRAINED).await?;
+        if options.takes(gateway.way) {
+            let began = Instant::now();
+            let started = start_gateway(plane, gateway.way).await?;
+            let target = Target::gateway(plane, &started, gateway.way)?;
+            gateway.first_answer(&target, began).await?;
+            started.stop(DRAINED).await?;
+        }
     }
     Ok([haproxy, gateway]
         .into_iter()

@@ -3,26 +3,31 @@
 use std::fmt;
 use std::time::Duration;
 
-use super::haproxy::Haproxy;
+use clap::ValueEnum;
+
+use super::haproxy::{HOW_TO_INSTALL, Haproxy};
+use super::options::Options;
 use crate::client;
 use crate::control_plane::ControlPlane;
 use crate::gateway::{self, Cluster, Gateway, UpstreamMode};
 use crate::process::Usage;
-use crate::{Failure, Result};
+use crate::Result;
 
 /// How long a gateway gets to drain.
 pub const DRAINED: Duration = Duration::from_secs(60);
 
 /// A way to the API server.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, ValueEnum)]
 pub enum Way {
     /// Straight.
     Direct,
     /// Through HAProxy.
     Haproxy,
     /// Through Portcullis, which passes the caller's credential on.
+    #[value(name = "portcullis")]
     PassThrough,
     /// Through Portcullis, which impersonates the caller.
+    #[value(name = "portcullis-impersonate")]
     Impersonate,
 }
 
@@ -131,32 +136,35 @@ pub struct Ways {
 }
 
 impl Ways {
-    /// Starts every process in the middle. One that is not installed is left out with a note.
+    /// Starts every process in the middle that was asked for. One that is not installed is left
+    /// out with a note.
     ///
     /// # Errors
     /// When one does not become ready.
-    pub async fn start(plane: &ControlPlane) -> Result<Self> {
-        let mut targets = vec![Target::direct(plane)?];
-        let mut missing = Vec::new();
-        let haproxy = optional(Haproxy::start(plane).await, &mut missing)?;
-        targets.extend(
-            haproxy
-                .as_ref()
-                .map(|h| Target::haproxy(plane, h))
-                .transpose()?,
-        );
-        let mut gateways = Vec::new();
-        for way in [Way::PassThrough, Way::Impersonate] {
-            let gateway = start_gateway(plane, way).await?;
-            targets.push(Target::gateway(plane, &gateway, way)?);
-            gateways.push(gateway);
+    pub async fn start(plane: &ControlPlane, options: &Options) -> Result<Self> {
+        let mut ways = Self {
+            targets: vec![Target::direct(plane)?],
+            missing: Vec::new(),
+            gateways: Vec::new(),
+            haproxy: None,
+        };
+        if options.takes(Way::Haproxy) {
+            match Haproxy::start(plane).await? {
+                Some(haproxy) => {
+                    ways.targets.push(Target::haproxy(plane, &haproxy)?);
+                    ways.haproxy = Some(haproxy);
+                }
+                None => ways.missing.push(HOW_TO_INSTALL.to_owned()),
+            }
         }
-        Ok(Self {
-            targets,
-            missing,
-            gateways,
-            haproxy,
-        })
+        for way in [Way::PassThrough, Way::Impersonate] {
+            if options.takes(way) {
+                let gateway = start_gateway(plane, way).await?;
+                ways.targets.push(Target::gateway(plane, &gateway, way)?);
+                ways.gateways.push(gateway);
+            }
+        }
+        Ok(ways)
     }
 
     /// The targets, beginning with another one each round.
@@ -182,15 +190,4 @@ impl Ways {
             None => Ok(()),
         }
     }
-}
-
-fn optional(
-    started: Result<Option<Haproxy>, Failure>,
-    missing: &mut Vec<String>,
-) -> Result<Option<Haproxy>> {
-    let started = started?;
-    if started.is_none() {
-        missing.push(super::haproxy::HOW_TO_INSTALL.to_owned());
-    }
-    Ok(started)
 }
