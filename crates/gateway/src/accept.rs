@@ -8,9 +8,13 @@ use std::convert::Infallible;
 use std::io;
 use std::net::SocketAddr;
 use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
 use arc_swap::ArcSwap;
+use http::header::{CONNECTION, TRANSFER_ENCODING, UPGRADE};
+use http::{HeaderMap, HeaderValue, Request, StatusCode};
+use hyper::body::Incoming;
 use hyper::server::conn::{http1, http2};
 use hyper::service::service_fn;
 use hyper_util::rt::{TokioExecutor, TokioIo, TokioTimer};
@@ -202,11 +206,16 @@ impl Connection {
         peer: Arc<Peer>,
         pipeline: Pipeline,
     ) -> hyper::Result<()> {
+        let begun = Arc::new(AtomicBool::new(false));
+        let asked = Arc::clone(&begun);
         let service = service_fn(move |request| {
+            asked.store(true, Ordering::Relaxed);
             let (pipeline, peer) = (pipeline.clone(), Arc::clone(&peer));
             async move { Ok::<_, Infallible>(pipeline.serve(peer, request).await) }
         });
         let header_bytes = u32::try_from(self.limits.header_bytes).unwrap_or(u32::MAX);
+        // h2 refuses a list of exactly the size it is given.
+        let header_bytes = header_bytes.saturating_add(1);
         let connection = http2::Builder::new(TokioExecutor::new())
             .timer(TokioTimer::new())
             .max_concurrent_streams(self.limits.concurrent_streams)
@@ -220,6 +229,16 @@ impl Connection {
             .keep_alive_timeout(PING_TIMEOUT)
             .serve_connection(TokioIo::new(stream), service);
         let mut connection = std::pin::pin!(connection);
+        // hyper's own timers start with the preface, and none of them waits for a whole head.
+        let first_request = tokio::time::sleep(self.limits.header_read_timeout);
+        tokio::select! {
+            ended = connection.as_mut() => return ended,
+            () = self.lifecycle.shutdown.cancelled() => connection.as_mut().graceful_shutdown(),
+            () = first_request => if !begun.load(Ordering::Relaxed) {
+                self.observer.connection_refused("headerReadTimeout");
+                return Ok(());
+            },
+        }
         tokio::select! {
             ended = connection.as_mut() => return ended,
             () = self.lifecycle.shutdown.cancelled() => connection.as_mut().graceful_shutdown(),
@@ -236,9 +255,17 @@ impl Connection {
         peer: Arc<Peer>,
         pipeline: Pipeline,
     ) -> hyper::Result<()> {
-        let service = service_fn(move |request| {
+        let service = service_fn(move |request: Request<Incoming>| {
             let (pipeline, peer) = (pipeline.clone(), Arc::clone(&peer));
-            async move { Ok::<_, Infallible>(pipeline.serve(peer, request).await) }
+            let last = is_last(request.headers());
+            async move {
+                let mut response = pipeline.serve(peer, request).await;
+                if last && response.status() != StatusCode::SWITCHING_PROTOCOLS {
+                    let close = HeaderValue::from_static("close");
+                    response.headers_mut().insert(CONNECTION, close);
+                }
+                Ok::<_, Infallible>(response)
+            }
         });
         let connection = http1::Builder::new()
             .timer(TokioTimer::new())
@@ -257,4 +284,19 @@ impl Connection {
             () = self.lifecycle.abort.cancelled() => Ok(()),
         }
     }
+}
+
+/// Whether what stands behind a request on its connection must not be taken for a request.
+///
+/// Behind an upgrade that is refused stand bytes of the tunnel. A transfer coding may have stood
+/// beside a length, which hyper has taken off by now and an earlier hop may have believed
+/// (RFC 9112 section 6.1 asks to close).
+fn is_last(headers: &HeaderMap) -> bool {
+    let upgrades = |value: &HeaderValue| {
+        value
+            .to_str()
+            .is_ok_and(|v| v.split(',').any(|t| t.trim().eq_ignore_ascii_case("upgrade")))
+    };
+    headers.contains_key(TRANSFER_ENCODING)
+        || (headers.contains_key(UPGRADE) && headers.get_all(CONNECTION).iter().any(upgrades))
 }

@@ -43,7 +43,7 @@ pub struct AuditInit<S> {
 
 impl<S> Service<Received> for AuditInit<S>
 where
-    S: Service<Received, Response = Response<Body>, Error = Infallible>,
+    S: Service<Received, Response = Response<Body>, Error = Infallible> + Clone + Send + 'static,
     S::Future: Send + 'static,
 {
     type Response = Response<Body>;
@@ -59,7 +59,10 @@ where
         received.request.headers_mut().insert(AUDIT_ID, id.clone());
         let exchange = Arc::clone(&received.exchange);
         let _ = exchange.audit_id.set(id.clone());
-        let answer = AssertUnwindSafe(self.inner.call(received)).catch_unwind();
+        let clone = self.inner.clone();
+        let mut inner = std::mem::replace(&mut self.inner, clone);
+        // Stages decide in `call` as well as in their futures: both run inside the guard.
+        let answer = AssertUnwindSafe(async move { inner.call(received).await }).catch_unwind();
         Box::pin(async move {
             let mut response = match answer.await {
                 Ok(answer) => answer?,
@@ -96,7 +99,21 @@ fn audit_id(sent: Option<&HeaderValue>) -> HeaderValue {
 
 #[cfg(test)]
 mod tests {
+    use tower::{ServiceExt as _, service_fn};
+
     use super::*;
+    use crate::testing;
+
+    #[tokio::test]
+    async fn a_panic_further_in_becomes_a_500_with_its_audit_id() {
+        let stage = AuditInitLayer.layer(service_fn(|_: Received| {
+            assert!(!cfg!(test), "as if a stage had a fault");
+            std::future::ready(Ok(Response::new(Body::empty())))
+        }));
+        let response = stage.oneshot(testing::received("GET", "/x")).await.unwrap();
+        assert_eq!(response.status(), 500);
+        assert!(response.headers().contains_key(AUDIT_ID));
+    }
 
     #[test]
     fn a_clients_audit_id_is_kept_unless_it_could_spoil_a_log() {

@@ -385,7 +385,11 @@ impl Registry {
             };
             match cluster.state() {
                 ClusterState::Serving => serving += 1,
-                ClusterState::Disabled => disabled += 1,
+                ClusterState::Disabled => {
+                    // To a caller it does not exist, neither by path nor by host.
+                    disabled += 1;
+                    continue;
+                }
                 ClusterState::Refused { reason } => {
                     refused += 1;
                     tracing::warn!(cluster = key, "the cluster is not served: {reason}");

@@ -22,4 +22,7 @@ pub mod exchange;
 pub mod lifecycle;
 pub mod workers;
 
+#[cfg(test)]
+mod testing;
+
 pub use body::{Body, BodyError};

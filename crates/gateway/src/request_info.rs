@@ -8,7 +8,7 @@ use std::sync::Arc;
 use std::task::{Context, Poll};
 use std::time::Instant;
 
-use http::header::{CONNECTION, HOST, UPGRADE};
+use http::header::{CONNECTION, HOST, TRANSFER_ENCODING, UPGRADE};
 use http::{HeaderMap, Method, Request, Response, Version};
 use portcullis_core::observer::{Stage, VerbClass};
 use portcullis_core::request_info::{PathError, clean_path};
@@ -174,6 +174,9 @@ fn resolve(registry: &Registry, received: Received) -> Result<Resolved, Error> {
     if request.headers().get_all(HOST).iter().nth(1).is_some() {
         return Err(Error::bad_request("the request has more than one Host header"));
     }
+    if !is_plainly_framed(request.headers()) {
+        return Err(Error::bad_request("the only transfer coding that is undone here is chunked"));
+    }
     let raw_path = request.uri().path();
     let (cluster, prefix) = locate(registry, request, raw_path)?;
     let query = request.uri().query();
@@ -204,6 +207,17 @@ fn resolve(registry: &Registry, received: Received) -> Result<Resolved, Error> {
         }
     }
     Ok(Resolved(Box::new(Parts { received, cluster, info, target, upgrade })))
+}
+
+/// Whether the body is as its sender meant it once hyper has taken `chunked` off: any other coding
+/// would still be on it, and nothing would say so any more.
+fn is_plainly_framed(headers: &HeaderMap) -> bool {
+    let mut codings = headers.get_all(TRANSFER_ENCODING).iter();
+    match (codings.next(), codings.next()) {
+        (None, _) => true,
+        (Some(coding), None) => coding.as_bytes().eq_ignore_ascii_case(b"chunked"),
+        _ => false,
+    }
 }
 
 /// Finds the cluster by host name or by path; returns it with the prefix of the path that is ours.
@@ -271,3 +285,6 @@ fn has_token(headers: &HeaderMap, token: &str) -> bool {
     let values = headers.get_all(CONNECTION).iter().filter_map(|v| v.to_str().ok());
     values.flat_map(|v| v.split(',')).any(|t| t.trim().eq_ignore_ascii_case(token))
 }
+
+#[cfg(test)]
+mod tests;

@@ -45,7 +45,7 @@ async fn attempt_twice(
     let lease = pool.checkout().await.map_err(|e| e.to_error(label))?;
     let reused = lease.reused();
     let failed = match lease.send(request).await {
-        Ok((response, place)) => return Ok(receive(response, place)),
+        Ok((response, place)) => return receive(label, response, place),
         Err(failed) => failed,
     };
     let again = match (reused, failed.unsent, replay) {
@@ -56,7 +56,7 @@ async fn attempt_twice(
     observer.pool(label, PoolEvent::Retried);
     let lease = pool.checkout().await.map_err(|e| e.to_error(label))?;
     match lease.send(again).await {
-        Ok((response, place)) => Ok(receive(response, place)),
+        Ok((response, place)) => receive(label, response, place),
         Err(failed) => {
             let SendError { unsent, error } = *failed;
             Err(unanswered(label, unsent.is_some(), error.as_ref()))
@@ -64,11 +64,21 @@ async fn attempt_twice(
     }
 }
 
-fn receive(response: Response<Incoming>, place: impl Send + 'static) -> Response<Body> {
+fn receive(
+    label: &str,
+    response: Response<Incoming>,
+    place: impl Send + 'static,
+) -> Result<Response<Body>, Error> {
     let (parts, incoming) = response.into_parts();
+    if parts.status.is_informational() {
+        // Handed on, a 101 would make the client's connection a tunnel that nobody asked for.
+        let message =
+            format!("the API server of cluster {label} switched protocols without being asked");
+        return Err(Error::new(Blame::Upstream, 502, Reason::InternalError, message));
+    }
     let mut body = Body::incoming(incoming);
     body.hold(place);
-    Response::from_parts(parts, body)
+    Ok(Response::from_parts(parts, body))
 }
 
 fn unanswered(label: &str, unsent: bool, error: &(dyn std::error::Error + 'static)) -> Error {
