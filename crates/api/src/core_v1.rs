@@ -64,9 +64,16 @@ impl Secret {
         }
         for (key, SecretValue(value)) in self.string_data.iter().flatten() {
             check_key("stringData", key, &mut faults);
-            values.insert(key.clone(), Redacted::new(value.reveal().clone().into_bytes()));
+            values.insert(
+                key.clone(),
+                Redacted::new(value.reveal().clone().into_bytes()),
+            );
         }
-        if faults.is_empty() { Ok(values) } else { Err(faults) }
+        if faults.is_empty() {
+            Ok(values)
+        } else {
+            Err(faults)
+        }
     }
 }
 
@@ -106,7 +113,11 @@ impl ConfigMap {
             match STANDARD.decode(value) {
                 Ok(bytes) => {
                     if values.insert(key.clone(), bytes).is_some() {
-                        faults.push(Fault::new(field(), "stands in data too", "remove one of the two"));
+                        faults.push(Fault::new(
+                            field(),
+                            "stands in data too",
+                            "remove one of the two",
+                        ));
                     }
                 }
                 Err(_) => faults.push(Fault::new(
@@ -116,7 +127,11 @@ impl ConfigMap {
                 )),
             }
         }
-        if faults.is_empty() { Ok(values) } else { Err(faults) }
+        if faults.is_empty() {
+            Ok(values)
+        } else {
+            Err(faults)
+        }
     }
 }
 
@@ -163,7 +178,10 @@ mod tests {
         assert_eq!(values["a"].reveal(), b"s3cret");
         assert_eq!(values["b"].reveal(), b"s3cret");
         let printed = format!("{secret:?} {values:?}");
-        assert!(!printed.contains("s3cret") && !printed.contains("czNjcmV0"), "{printed}");
+        assert!(
+            !printed.contains("s3cret") && !printed.contains("czNjcmV0"),
+            "{printed}"
+        );
     }
 
     #[test]
@@ -171,12 +189,25 @@ mod tests {
         let secret: Secret = read(
             "apiVersion: v1\nkind: Secret\nmetadata: {name: A, namespace: a.b}\ndata: {a: '%', 'b/c': ''}",
         );
-        let fields: Vec<_> = secret.values().unwrap_err().into_iter().map(|f| f.field).collect();
-        assert_eq!(fields, ["metadata.name", "metadata.namespace", "data.a", "data.b/c"]);
+        let fields: Vec<_> = secret
+            .values()
+            .unwrap_err()
+            .into_iter()
+            .map(|f| f.field)
+            .collect();
+        assert_eq!(
+            fields,
+            ["metadata.name", "metadata.namespace", "data.a", "data.b/c"]
+        );
         let map: ConfigMap = read(
             "apiVersion: v1\nkind: ConfigMap\nmetadata: {name: a}\ndata: {a: x}\nbinaryData: {a: eA==, b: '%'}",
         );
-        let fields: Vec<_> = map.values().unwrap_err().into_iter().map(|f| f.field).collect();
+        let fields: Vec<_> = map
+            .values()
+            .unwrap_err()
+            .into_iter()
+            .map(|f| f.field)
+            .collect();
         assert_eq!(fields, ["binaryData.a", "binaryData.b"]);
     }
 
@@ -186,6 +217,9 @@ mod tests {
             "apiVersion: v1\nkind: ConfigMap\nmetadata: {name: a}\ndata: {a: x}\nbinaryData: {b: /w==}",
         );
         let values = map.values().unwrap();
-        assert_eq!((&values["a"][..], &values["b"][..]), (&b"x"[..], &[0xff][..]));
+        assert_eq!(
+            (&values["a"][..], &values["b"][..]),
+            (&b"x"[..], &[0xff][..])
+        );
     }
 }

@@ -48,9 +48,16 @@ pub fn parse(text: &str) -> Result<Duration, &'static str> {
         }
         // `m` is also the beginning of `ms`: the longest unit that fits is meant.
         let fits = |(unit, _): &&(&str, u128)| behind.starts_with(unit);
-        let (unit, nanos) =
-            UNITS.iter().filter(fits).max_by_key(|(unit, _)| unit.len()).ok_or(SHAPE)?;
-        let whole: u128 = if whole.is_empty() { 0 } else { whole.parse().map_err(|_| RANGE)? };
+        let (unit, nanos) = UNITS
+            .iter()
+            .filter(fits)
+            .max_by_key(|(unit, _)| unit.len())
+            .ok_or(SHAPE)?;
+        let whole: u128 = if whole.is_empty() {
+            0
+        } else {
+            whole.parse().map_err(|_| RANGE)?
+        };
         total = whole
             .checked_mul(*nanos)
             .and_then(|n| n.checked_add(part(fraction, *nanos)))

@@ -205,7 +205,9 @@ fn default_sampling_ratio() -> f64 {
 
 impl Default for Admin {
     fn default() -> Self {
-        Self { address: SocketAddr::from(([127, 0, 0, 1], 9090)) }
+        Self {
+            address: SocketAddr::from(([127, 0, 0, 1], 9090)),
+        }
     }
 }
 
@@ -228,19 +230,28 @@ impl Default for Limits {
 
 impl Default for Authentication {
     fn default() -> Self {
-        Self { token_cache_ttl: Duration::from_secs(10), token_cache_size: 4096 }
+        Self {
+            token_cache_ttl: Duration::from_secs(10),
+            token_cache_size: 4096,
+        }
     }
 }
 
 impl Default for Logging {
     fn default() -> Self {
-        Self { format: "text".to_owned(), level: "info".to_owned() }
+        Self {
+            format: "text".to_owned(),
+            level: "info".to_owned(),
+        }
     }
 }
 
 impl Default for Drain {
     fn default() -> Self {
-        Self { delay: Duration::from_secs(0), timeout: Duration::from_secs(30) }
+        Self {
+            delay: Duration::from_secs(0),
+            timeout: Duration::from_secs(30),
+        }
     }
 }
 
@@ -265,14 +276,22 @@ impl Listen {
 pub fn load(path: &Path) -> Result<GatewayConfiguration, Vec<Diagnostic>> {
     let file = path.display().to_string();
     let bytes = std::fs::read(path).map_err(|e| {
-        vec![Diagnostic::of_file(&file, format!("cannot be read: {e}"), "check the path")]
+        vec![Diagnostic::of_file(
+            &file,
+            format!("cannot be read: {e}"),
+            "check the path",
+        )]
     })?;
     let documents = yaml::parse(&file, &bytes)?;
     match documents.as_slice() {
         [document] => decode(document, path.parent().unwrap_or(Path::new("."))),
         other => {
             let message = format!("holds {} documents instead of one", other.len());
-            Err(vec![Diagnostic::of_file(file, message, "keep one GatewayConfiguration per file")])
+            Err(vec![Diagnostic::of_file(
+                file,
+                message,
+                "keep one GatewayConfiguration per file",
+            )])
         }
     }
 }
@@ -281,10 +300,7 @@ pub fn load(path: &Path) -> Result<GatewayConfiguration, Vec<Diagnostic>> {
 ///
 /// # Errors
 /// Everything that is wrong with it.
-pub fn decode(
-    document: &Document,
-    folder: &Path,
-) -> Result<GatewayConfiguration, Vec<Diagnostic>> {
+pub fn decode(document: &Document, folder: &Path) -> Result<GatewayConfiguration, Vec<Diagnostic>> {
     let mut config: GatewayConfiguration = yaml::decode(document)?;
     let faults = config.validate();
     if faults.is_empty() {
@@ -300,8 +316,11 @@ impl GatewayConfiguration {
         let tls = &mut self.listen.tls;
         let resources = &mut self.resources;
         let required = [&mut tls.cert_file, &mut tls.key_file];
-        let optional =
-            [&mut tls.client_ca_file, &mut resources.directory, &mut resources.kubeconfig];
+        let optional = [
+            &mut tls.client_ca_file,
+            &mut resources.directory,
+            &mut resources.kubeconfig,
+        ];
         for path in required.into_iter().chain(optional.into_iter().flatten()) {
             *path = folder.join(&*path);
         }

@@ -55,7 +55,10 @@ impl ObjectMeta {
     /// The namespace, defaulted.
     #[must_use]
     pub fn namespace(&self) -> &str {
-        self.namespace.as_deref().filter(|n| !n.is_empty()).unwrap_or(DEFAULT_NAMESPACE)
+        self.namespace
+            .as_deref()
+            .filter(|n| !n.is_empty())
+            .unwrap_or(DEFAULT_NAMESPACE)
     }
 
     /// Faults of the names.
@@ -63,10 +66,20 @@ impl ObjectMeta {
     pub fn validate(&self) -> Vec<Fault> {
         let mut rules = Rules::default();
         let remedy = "use lower-case letters, digits, '-' and '.'";
-        rules.check(names::is_subdomain(&self.name), "metadata.name", "is no object name", remedy);
+        rules.check(
+            names::is_subdomain(&self.name),
+            "metadata.name",
+            "is no object name",
+            remedy,
+        );
         let remedy = "use lower-case letters, digits and '-'";
         let namespace = "metadata.namespace";
-        rules.check(names::is_label(self.namespace()), namespace, "is no namespace name", remedy);
+        rules.check(
+            names::is_label(self.namespace()),
+            namespace,
+            "is no namespace name",
+            remedy,
+        );
         rules.finish()
     }
 }

@@ -26,9 +26,7 @@ fn is_part(part: &str) -> bool {
 #[must_use]
 pub fn is_host(name: &str) -> bool {
     let last = name.rsplit('.').next().unwrap_or_default();
-    name.len() <= 253
-        && name.split('.').all(is_label)
-        && !last.bytes().all(|b| b.is_ascii_digit())
+    name.len() <= 253 && name.split('.').all(is_label) && !last.bytes().all(|b| b.is_ascii_digit())
 }
 
 /// A key of a Secret or ConfigMap.
@@ -63,7 +61,11 @@ mod tests {
     #[case("a..b", false, false)]
     #[case("a/b", false, false)]
     fn names_are_told_apart(#[case] name: &str, #[case] subdomain: bool, #[case] host: bool) {
-        assert_eq!((is_subdomain(name), is_host(name)), (subdomain, host), "{name}");
+        assert_eq!(
+            (is_subdomain(name), is_host(name)),
+            (subdomain, host),
+            "{name}"
+        );
     }
 
     #[test]

@@ -33,6 +33,8 @@ pub const API_VERSION: &str = "weebo.si.rs/v1";
 pub const KIND: &str = "ProxyKubeApi";
 /// Resource name in paths.
 pub const PLURAL: &str = "proxykubeapis";
+/// Most host names of one cluster.
+pub const MAX_HOSTS: usize = 64;
 
 /// The whole object.
 #[derive(Clone, Debug, Deserialize)]

@@ -20,7 +20,13 @@ impl Rules {
         }
     }
 
-    pub(crate) fn within<T: PartialOrd + ToString>(&mut self, field: &str, value: &T, least: &T, most: &T) {
+    pub(crate) fn within<T: PartialOrd + ToString>(
+        &mut self,
+        field: &str,
+        value: &T,
+        least: &T,
+        most: &T,
+    ) {
         if value < least || value > most {
             let (least, most) = (least.to_string(), most.to_string());
             let remedy = format!("write a value from {least} to {most}");

@@ -46,7 +46,11 @@ struct Report {
 /// Checks `paths`, prints the result to `out` and returns the exit code.
 pub fn check(paths: &[PathBuf], output: Output, out: &mut dyn Write) -> u8 {
     let report = inspect(paths);
-    let code = if report.errors.is_empty() { PASS } else { LOAD_ERROR };
+    let code = if report.errors.is_empty() {
+        PASS
+    } else {
+        LOAD_ERROR
+    };
     match print::print(&report, output, out) {
         Ok(()) => code,
         // Whoever closed the pipe has read enough.
@@ -126,7 +130,11 @@ impl Report {
                 // The text begins with the field it is about.
                 let place = document.place(field_of(&text));
                 let fault = Fault::new("", text, "");
-                Diagnostic { file: document.file().to_owned(), place: Some(place), fault }
+                Diagnostic {
+                    file: document.file().to_owned(),
+                    place: Some(place),
+                    fault,
+                }
             }));
         }
     }
@@ -142,7 +150,9 @@ impl Report {
         ];
         for (field, path) in files {
             if let Some(error) = path.and_then(|path| fs::File::open(path).err()) {
-                let path = path.map(|path| path.display().to_string()).unwrap_or_default();
+                let path = path
+                    .map(|path| path.display().to_string())
+                    .unwrap_or_default();
                 let message = format!("{path} cannot be read: {error}");
                 let fault = Fault::new(field, message, "check path and permissions");
                 self.errors.push(document.diagnose(fault));
@@ -152,12 +162,19 @@ impl Report {
 }
 
 fn warnings(candidate: &Candidate) -> impl Iterator<Item = String> {
-    candidate.unsupported.iter().chain(&candidate.notices).cloned()
+    candidate
+        .unsupported
+        .iter()
+        .chain(&candidate.notices)
+        .cloned()
 }
 
 /// The first `spec.…` of a text.
 fn field_of(text: &str) -> &str {
-    let from = text.find("spec.").and_then(|at| text.get(at..)).unwrap_or_default();
+    let from = text
+        .find("spec.")
+        .and_then(|at| text.get(at..))
+        .unwrap_or_default();
     from.split([' ', ';', ':']).next().unwrap_or_default()
 }
 

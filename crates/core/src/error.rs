@@ -57,7 +57,13 @@ impl Error {
     #[must_use]
     pub fn new(blame: Blame, code: u16, reason: Reason, message: impl Into<String>) -> Self {
         let status = Box::new(Status::failure(code, reason, message));
-        Self { blame, status, detail: None, retry_after: None, challenge: false }
+        Self {
+            blame,
+            status,
+            detail: None,
+            retry_after: None,
+            challenge: false,
+        }
     }
 
     /// 400: the request cannot be understood.
@@ -69,7 +75,10 @@ impl Error {
     /// 401: who the caller is could not be established.
     #[must_use]
     pub fn unauthorized() -> Self {
-        Self { challenge: true, ..Self::new(Blame::Client, 401, Reason::Unauthorized, "Unauthorized") }
+        Self {
+            challenge: true,
+            ..Self::new(Blame::Client, 401, Reason::Unauthorized, "Unauthorized")
+        }
     }
 
     /// 403: the caller is known and may not do this.
@@ -90,7 +99,9 @@ impl Error {
         let mut error = Self::new(Blame::Policy, 429, Reason::TooManyRequests, message);
         error.retry_after = Some(retry_after);
         error.status.details = Some(StatusDetails {
-            retry_after_seconds: Some(u32::try_from(whole_seconds(retry_after)).unwrap_or(u32::MAX)),
+            retry_after_seconds: Some(
+                u32::try_from(whole_seconds(retry_after)).unwrap_or(u32::MAX),
+            ),
             ..StatusDetails::default()
         });
         error
@@ -143,8 +154,13 @@ mod tests {
 
     #[test]
     fn the_detail_is_for_the_operator_only() {
-        let error = Error::unavailable(Blame::Upstream, "cluster is unreachable").with_detail("10.0.0.1 refused");
-        assert!(!serde_json::to_string(&error.status).unwrap().contains("10.0.0.1"));
+        let error = Error::unavailable(Blame::Upstream, "cluster is unreachable")
+            .with_detail("10.0.0.1 refused");
+        assert!(
+            !serde_json::to_string(&error.status)
+                .unwrap()
+                .contains("10.0.0.1")
+        );
         assert!(error.to_string().contains("10.0.0.1"));
     }
 }

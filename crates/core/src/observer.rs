@@ -121,7 +121,14 @@ pub trait Observer: Send + Sync + 'static {
     /// Something happened in the upstream pool.
     fn pool(&self, _cluster: &str, _event: PoolEvent) {}
     /// An authentication ended; `result` is `success`, `failure` or `error`.
-    fn authentication(&self, _cluster: &str, _method: &'static str, _result: &'static str, _cached: bool) {}
+    fn authentication(
+        &self,
+        _cluster: &str,
+        _method: &'static str,
+        _result: &'static str,
+        _cached: bool,
+    ) {
+    }
     /// A request met a limit; `limit` is the limit's configuration key.
     fn limited(&self, _cluster: &str, _limit: &'static str) {}
     /// A source of configuration was (re)loaded; `source` is a fixed word.

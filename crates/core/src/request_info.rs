@@ -74,7 +74,9 @@ pub fn clean_path(raw: &str) -> Result<Cow<'_, str>, PathError> {
     }
     let decoded = if raw.contains('%') {
         check_escapes(raw)?;
-        percent_decode_str(raw).decode_utf8().map_err(|_| PathError::Utf8)?
+        percent_decode_str(raw)
+            .decode_utf8()
+            .map_err(|_| PathError::Utf8)?
     } else {
         Cow::Borrowed(raw)
     };
@@ -96,7 +98,8 @@ pub fn clean_path(raw: &str) -> Result<Cow<'_, str>, PathError> {
 
 fn has_dot_segment(path: &str) -> bool {
     // Path parameters (`..;x`) are stripped by some servers before they resolve the segment.
-    path.split(['/', '\\']).any(|s| matches!(s.split(';').next(), Some("." | "..")))
+    path.split(['/', '\\'])
+        .any(|s| matches!(s.split(';').next(), Some("." | "..")))
 }
 
 fn check_escapes(raw: &str) -> Result<(), PathError> {
@@ -117,8 +120,11 @@ impl RequestInfo {
     /// # Errors
     /// [`PathError::Incomplete`] where upstream fails too.
     pub fn new(method: &str, path: &str, query: Option<&str>) -> Result<Self, PathError> {
-        let mut info =
-            Self { path: path.to_owned(), verb: method.to_ascii_lowercase(), ..Self::default() };
+        let mut info = Self {
+            path: path.to_owned(),
+            verb: method.to_ascii_lowercase(),
+            ..Self::default()
+        };
         let trimmed = path.trim_matches('/');
         let mut parts = trimmed.split('/').peekable();
         let count = trimmed.split('/').count();
@@ -147,14 +153,13 @@ impl RequestInfo {
         } else {
             resource_verb(method).to_owned()
         };
-        info.read_resource(parts.collect());
+        info.read_resource(&parts.collect::<Vec<_>>());
         info.read_options(query.unwrap_or_default(), verb_in_path);
         Ok(info)
     }
 
     /// `namespaces/{namespace}/{resource}/{name}/{subresource}`, each part optional from the right.
-    fn read_resource(&mut self, parts: Vec<&str>) {
-        let mut parts = parts.as_slice();
+    fn read_resource(&mut self, mut parts: &[&str]) {
         if let ["namespaces", namespace, rest @ ..] = parts {
             self.namespace = (*namespace).to_owned();
             // `namespaces/x/status` and `.../finalize` are the namespace's own subresources.
@@ -232,17 +237,23 @@ fn is_true(value: &str) -> bool {
 /// First value of `key` as Go's `url.ParseQuery` reads it: pairs with a `;` or a broken escape
 /// are dropped, `+` is a space.
 fn query_value<'q>(query: &'q str, key: &str) -> Option<Cow<'q, str>> {
-    query.split('&').filter(|pair| !pair.contains(';')).find_map(|pair| {
-        let (k, v) = pair.split_once('=').unwrap_or((pair, ""));
-        (unescape_query(k)? == key).then(|| unescape_query(v))?
-    })
+    query
+        .split('&')
+        .filter(|pair| !pair.contains(';'))
+        .find_map(|pair| {
+            let (k, v) = pair.split_once('=').unwrap_or((pair, ""));
+            (unescape_query(k)? == key).then(|| unescape_query(v))?
+        })
 }
 
 fn unescape_query(text: &str) -> Option<Cow<'_, str>> {
     check_escapes(text).ok()?;
     if text.contains('+') {
         let spaced = text.replace('+', " ");
-        return percent_decode_str(&spaced).decode_utf8().ok().map(|s| Cow::Owned(s.into_owned()));
+        return percent_decode_str(&spaced)
+            .decode_utf8()
+            .ok()
+            .map(|s| Cow::Owned(s.into_owned()));
     }
     percent_decode_str(text).decode_utf8().ok()
 }

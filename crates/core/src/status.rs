@@ -146,7 +146,8 @@ mod tests {
 
     #[test]
     fn the_wire_form_has_the_keys_client_go_reads() {
-        let wire = serde_json::to_value(Status::failure(401, Reason::Unauthorized, "Unauthorized")).unwrap();
+        let wire = serde_json::to_value(Status::failure(401, Reason::Unauthorized, "Unauthorized"))
+            .unwrap();
         let expected = serde_json::json!({
             "kind": "Status", "apiVersion": "v1", "metadata": {}, "status": "Failure",
             "message": "Unauthorized", "reason": "Unauthorized", "code": 401

@@ -45,10 +45,13 @@ impl UserInfo {
 /// Both parts must be non-empty DNS names, as `serviceaccount.SplitUsername` demands.
 #[must_use]
 pub fn split_service_account(username: &str) -> Option<(&str, &str)> {
-    let (namespace, name) = username.strip_prefix(SERVICE_ACCOUNT_PREFIX)?.split_once(':')?;
+    let (namespace, name) = username
+        .strip_prefix(SERVICE_ACCOUNT_PREFIX)?
+        .split_once(':')?;
     let label = |s: &str| {
         !s.is_empty()
-            && s.bytes().all(|b| b.is_ascii_lowercase() || b.is_ascii_digit() || b == b'-')
+            && s.bytes()
+                .all(|b| b.is_ascii_lowercase() || b.is_ascii_digit() || b == b'-')
             && !s.starts_with('-')
             && !s.ends_with('-')
     };
@@ -63,9 +66,21 @@ mod tests {
 
     #[test]
     fn service_account_names_split_only_when_both_parts_are_valid() {
-        assert_eq!(split_service_account("system:serviceaccount:a:b"), Some(("a", "b")));
-        assert_eq!(split_service_account("system:serviceaccount:a:b.c"), Some(("a", "b.c")));
-        for other in ["system:serviceaccount:a:", "system:serviceaccount::b", "alice", "system:serviceaccount:a:b:c", "system:serviceaccount:A:b"] {
+        assert_eq!(
+            split_service_account("system:serviceaccount:a:b"),
+            Some(("a", "b"))
+        );
+        assert_eq!(
+            split_service_account("system:serviceaccount:a:b.c"),
+            Some(("a", "b.c"))
+        );
+        for other in [
+            "system:serviceaccount:a:",
+            "system:serviceaccount::b",
+            "alice",
+            "system:serviceaccount:a:b:c",
+            "system:serviceaccount:A:b",
+        ] {
             assert_eq!(split_service_account(other), None, "{other}");
         }
     }

@@ -91,7 +91,15 @@ impl Acceptor {
     ) -> io::Result<Self> {
         let listener = TcpListener::bind(address).await?;
         let permits = Arc::new(Semaphore::new(limits.connections));
-        Ok(Self { listener, tls, limits, permits, observer, lifecycle, workers })
+        Ok(Self {
+            listener,
+            tls,
+            limits,
+            permits,
+            observer,
+            lifecycle,
+            workers,
+        })
     }
 
     /// The address really bound, with its port.
@@ -117,14 +125,17 @@ impl Acceptor {
                     continue;
                 }
             };
-            let (Ok(permit), Some(place)) =
-                (Arc::clone(&self.permits).try_acquire_owned(), self.workers.place())
-            else {
+            let (Ok(permit), Some(place)) = (
+                Arc::clone(&self.permits).try_acquire_owned(),
+                self.workers.place(),
+            ) else {
                 self.observer.connection_refused("maxConnections");
                 continue;
             };
             // The socket is taken off this thread's event queue and put on the worker's.
-            let Ok(stream) = stream.into_std() else { continue };
+            let Ok(stream) = stream.into_std() else {
+                continue;
+            };
             let worker = place.runtime.clone();
             let connection = Connection {
                 tls: TlsAcceptor::from(self.tls.load_full()),
@@ -162,7 +173,8 @@ impl Connection {
             return;
         }
         let handshake = self.tls.accept(stream);
-        let stream = match tokio::time::timeout(self.limits.tls_handshake_timeout, handshake).await {
+        let stream = match tokio::time::timeout(self.limits.tls_handshake_timeout, handshake).await
+        {
             Ok(Ok(stream)) => stream,
             Ok(Err(error)) => {
                 self.observer.connection_refused("tlsHandshake");
@@ -197,7 +209,10 @@ impl Connection {
             .and_then(|chain| chain.first())
             .and_then(|leaf| x509::user_from_certificate(leaf.as_ref()).ok().flatten())
             .map(Arc::new);
-        Peer { address: self.address, certificate }
+        Peer {
+            address: self.address,
+            certificate,
+        }
     }
 
     async fn serve_http2(
@@ -293,9 +308,10 @@ impl Connection {
 /// (RFC 9112 section 6.1 asks to close).
 fn is_last(headers: &HeaderMap) -> bool {
     let upgrades = |value: &HeaderValue| {
-        value
-            .to_str()
-            .is_ok_and(|v| v.split(',').any(|t| t.trim().eq_ignore_ascii_case("upgrade")))
+        value.to_str().is_ok_and(|v| {
+            v.split(',')
+                .any(|t| t.trim().eq_ignore_ascii_case("upgrade"))
+        })
     };
     headers.contains_key(TRANSFER_ENCODING)
         || (headers.contains_key(UPGRADE) && headers.get_all(CONNECTION).iter().any(upgrades))

@@ -14,8 +14,8 @@ use std::time::Instant;
 
 use http::header::{AUTHORIZATION, SEC_WEBSOCKET_PROTOCOL};
 use http::{HeaderValue, Request, Response};
-use portcullis_authn::{bearer, identity_headers};
 use portcullis_authn::impersonation::{self, Impersonation, Mode};
+use portcullis_authn::{bearer, identity_headers};
 use portcullis_core::observer::Stage;
 use portcullis_core::{Error, Redacted, RequestInfo, UserInfo};
 use tower::{Layer, Service};
@@ -148,7 +148,9 @@ async fn authenticate(mut resolved: Resolved) -> Result<Authenticated, Error> {
     cluster.refuse_banned(address, Instant::now())?;
     if identity_headers::spoofed(resolved.request().headers()) {
         // Some hops fold `_` into `-`; a client that writes it so has nothing good in mind.
-        return Err(Error::bad_request("an identity header is spelled with an underscore"));
+        return Err(Error::bad_request(
+            "an identity header is spelled with an underscore",
+        ));
     }
 
     let websocket = resolved.upgrade() == Some(UpgradeProtocol::WebSocket);
@@ -174,9 +176,13 @@ fn take_bearer(
     request: &mut Request<Body>,
     websocket: bool,
 ) -> Result<Option<Redacted<String>>, Error> {
-    let Some(bearer) = bearer::extract(request.headers(), websocket)? else { return Ok(None) };
+    let Some(bearer) = bearer::extract(request.headers(), websocket)? else {
+        return Ok(None);
+    };
     if let Some(protocols) = bearer.websocket_protocols_left {
-        request.headers_mut().insert(SEC_WEBSOCKET_PROTOCOL, protocols);
+        request
+            .headers_mut()
+            .insert(SEC_WEBSOCKET_PROTOCOL, protocols);
     }
     request.headers_mut().remove(AUTHORIZATION);
     Ok(Some(bearer.token))
@@ -190,18 +196,29 @@ async fn log_in(
 ) -> Result<Option<Arc<UserInfo>>, Error> {
     let authenticator = cluster.authenticator()?;
     // A certificate says nothing to the API server in pass-through mode: TLS ends here.
-    let certificate = exchange.peer.certificate.as_ref().filter(|_| cluster.impersonates());
+    let certificate = exchange
+        .peer
+        .certificate
+        .as_ref()
+        .filter(|_| cluster.impersonates());
     if let Some(user) = certificate {
-        exchange.observer.authentication(cluster.label(), "x509", "success", false);
+        exchange
+            .observer
+            .authentication(cluster.label(), "x509", "success", false);
         return Ok(Some(Arc::clone(user)));
     }
     if authenticator.validation_is_off() {
         return Ok(None);
     }
     match token {
-        Some(token) => authenticator.user_of(cluster, exchange, token).await.map(Some),
+        Some(token) => authenticator
+            .user_of(cluster, exchange, token)
+            .await
+            .map(Some),
         None => {
-            exchange.observer.authentication(cluster.label(), "none", "failure", false);
+            exchange
+                .observer
+                .authentication(cluster.label(), "none", "failure", false);
             Err(Error::unauthorized())
         }
     }
@@ -218,9 +235,10 @@ fn pass_through(
         Some(Redacted::new(value))
     });
     let effective = match (&user, &impersonation) {
-        (Some(_), Some(impersonation)) => {
-            Some(Arc::new(impersonation::effective_user(impersonation, Mode::Legacy)))
-        },
+        (Some(_), Some(impersonation)) => Some(Arc::new(impersonation::effective_user(
+            impersonation,
+            Mode::Legacy,
+        ))),
         (user, _) => user.clone(),
     };
     Caller::PassThrough {
@@ -244,7 +262,9 @@ async fn act_as(
         None => Arc::clone(&caller),
         Some(impersonation) => {
             let authenticator = cluster.authenticator()?;
-            authenticator.authorize_impersonation(cluster, info, &caller, &impersonation).await?
+            authenticator
+                .authorize_impersonation(cluster, info, &caller, &impersonation)
+                .await?
         }
     };
     Ok(Caller::Impersonate { caller, user })

@@ -60,7 +60,10 @@ where
     fn call(&mut self, request: Authenticated) -> StageFuture {
         let began = Instant::now();
         let decision = authorize(&request);
-        request.resolved().exchange().stage_finished(Stage::Authorize, began);
+        request
+            .resolved()
+            .exchange()
+            .stage_finished(Stage::Authorize, began);
         match decision {
             Ok(()) => self.inner.call(Authorized(request)),
             Err(error) => Box::pin(std::future::ready(Err(error))),
@@ -75,15 +78,25 @@ fn authorize(request: &Authenticated) -> Result<(), Error> {
         // The caller's own groups: a group that was only asked for by impersonation is a claim.
         let member = request.caller_identity().is_some_and(|u| u.in_group(group));
         if !member {
-            let message = format!("only members of a certain group may use cluster {}", cluster.label());
+            let message = format!(
+                "only members of a certain group may use cluster {}",
+                cluster.label()
+            );
             return Err(Error::forbidden(message));
         }
     }
     let info = resolved.info();
-    let Some(allowed) = cluster.allowed_resources() else { return Ok(()) };
+    let Some(allowed) = cluster.allowed_resources() else {
+        return Ok(());
+    };
     if allowed.allows(&info.path, info, request.effective_identity()) {
         return Ok(());
     }
-    let message = format!("{} on path {} is not allowed for cluster {}", info.verb, info.path, cluster.label());
+    let message = format!(
+        "{} on path {} is not allowed for cluster {}",
+        info.verb,
+        info.path,
+        cluster.label()
+    );
     Err(Error::forbidden(message))
 }

@@ -31,19 +31,31 @@ impl Body {
     /// No body.
     #[must_use]
     pub const fn empty() -> Self {
-        Self { kind: Kind::Empty, guards: Vec::new(), until: None }
+        Self {
+            kind: Kind::Empty,
+            guards: Vec::new(),
+            until: None,
+        }
     }
 
     /// A body that is known whole.
     #[must_use]
     pub fn full(bytes: impl Into<Bytes>) -> Self {
-        Self { kind: Kind::Full(bytes.into()), guards: Vec::new(), until: None }
+        Self {
+            kind: Kind::Full(bytes.into()),
+            guards: Vec::new(),
+            until: None,
+        }
     }
 
     /// A body that arrives from the network.
     #[must_use]
     pub const fn incoming(incoming: Incoming) -> Self {
-        Self { kind: Kind::Incoming(incoming), guards: Vec::new(), until: None }
+        Self {
+            kind: Kind::Incoming(incoming),
+            guards: Vec::new(),
+            until: None,
+        }
     }
 
     /// Keeps `guard` alive until the body has ended.
@@ -130,6 +142,10 @@ mod tests {
         body.hold(Arc::clone(&guard));
         assert_eq!(Arc::strong_count(&guard), 2);
         let _ = body.frame().await.unwrap().unwrap();
-        assert_eq!(Arc::strong_count(&guard), 1, "released at the last frame, not at the drop");
+        assert_eq!(
+            Arc::strong_count(&guard),
+            1,
+            "released at the last frame, not at the drop"
+        );
     }
 }

@@ -54,7 +54,10 @@ const COUNTERS_MAX: usize = 65_536;
 
 impl Default for Counters {
     fn default() -> Self {
-        Self { bans: Bans::new(COUNTERS_MAX), rates: RateLimiter::new(COUNTERS_MAX) }
+        Self {
+            bans: Bans::new(COUNTERS_MAX),
+            rates: RateLimiter::new(COUNTERS_MAX),
+        }
     }
 }
 
@@ -98,12 +101,17 @@ struct PerWorker {
 impl PerWorker {
     fn new(connector: &Arc<Connector>, settings: &ClusterSettings) -> Self {
         let pool = || Pool::new(Arc::clone(connector), Arc::clone(&settings.observer));
-        Self { first: pool(), others: (1..settings.workers).map(|_| pool()).collect() }
+        Self {
+            first: pool(),
+            others: (1..settings.workers).map(|_| pool()).collect(),
+        }
     }
 
     /// The pool of the worker that runs the caller.
     fn here(&self) -> &Arc<Pool> {
-        let other = Workers::current().checked_sub(1).and_then(|i| self.others.get(i));
+        let other = Workers::current()
+            .checked_sub(1)
+            .and_then(|i| self.others.get(i));
         other.unwrap_or(&self.first)
     }
 }
@@ -116,14 +124,22 @@ impl Cluster {
             ClusterState::Serving => match Served::new(&config, &label, settings) {
                 Ok(served) => Some(served),
                 Err(error) => {
-                    state = ClusterState::Refused { reason: error.to_string() };
+                    state = ClusterState::Refused {
+                        reason: error.to_string(),
+                    };
                     None
                 }
             },
             _ => None,
         };
         let counters = Arc::clone(&settings.counters);
-        Arc::new(Self { config, label, counters, state, served })
+        Arc::new(Self {
+            config,
+            label,
+            counters,
+            state,
+            served,
+        })
     }
 
     /// `namespace/name`.
@@ -233,13 +249,19 @@ impl Cluster {
 
     /// Counts a failed login of `address`.
     pub fn note_failed_login(&self, address: IpAddr, now: Instant) {
-        let Some(ban) = &self.config.security.ban else { return };
+        let Some(ban) = &self.config.security.ban else {
+            return;
+        };
         let policy = BanPolicy {
             max_failed_logins: ban.max_failed_logins,
             ban_duration: ban.ban_duration,
             exponential_backoff: ban.exponential_backoff,
         };
-        match self.counters.bans.failed(&self.label, address, &policy, now) {
+        match self
+            .counters
+            .bans
+            .failed(&self.label, address, &policy, now)
+        {
             Recorded::Counted => {}
             Recorded::Banned(_) => {
                 tracing::warn!(cluster = &*self.label, %address, "banned after failed logins");
@@ -257,7 +279,9 @@ impl Cluster {
         }
         match caller {
             // With validation off, the upstream alone judges logins.
-            Caller::PassThrough { validated: false, .. } => {
+            Caller::PassThrough {
+                validated: false, ..
+            } => {
                 self.note_failed_login(address, Instant::now());
             }
             Caller::PassThrough { .. } => {}
@@ -283,14 +307,21 @@ impl Cluster {
         let security = &self.config.security;
         let groups = security.group_rate_limits.iter();
         let groups = groups.map(|g| (g.group.as_str(), g.max_requests_per_minute));
-        let Some(limit) = limit_of(user, security.rate_limit, groups) else { return Ok(()) };
+        let Some(limit) = limit_of(user, security.rate_limit, groups) else {
+            return Ok(());
+        };
         let who = user.map_or_else(|| address.to_string(), |u| u.username.clone());
-        self.counters.rates.take((Arc::clone(&self.label), who), limit, now)
+        self.counters
+            .rates
+            .take((Arc::clone(&self.label), who), limit, now)
     }
 
     fn served(&self) -> Result<&Served, Error> {
         self.served.as_ref().ok_or_else(|| {
-            Error::unavailable(Blame::Config, format!("cluster {} is not served", self.label))
+            Error::unavailable(
+                Blame::Config,
+                format!("cluster {} is not served", self.label),
+            )
         })
     }
 }
@@ -342,13 +373,18 @@ impl Registry {
         mut snapshots: watch::Receiver<Arc<Snapshot>>,
         settings: ClusterSettings,
     ) -> Arc<Self> {
-        let registry = Arc::new(Self { table: ArcSwap::default(), settings });
+        let registry = Arc::new(Self {
+            table: ArcSwap::default(),
+            settings,
+        });
         let first = Arc::clone(&snapshots.borrow_and_update());
         registry.apply(&first);
         let weak = Arc::downgrade(&registry);
         tokio::spawn(async move {
             while snapshots.changed().await.is_ok() {
-                let Some(registry) = weak.upgrade() else { return };
+                let Some(registry) = weak.upgrade() else {
+                    return;
+                };
                 let snapshot = Arc::clone(&snapshots.borrow_and_update());
                 registry.apply(&snapshot);
             }
@@ -370,7 +406,10 @@ impl Registry {
             return None;
         }
         let host = host.strip_suffix('.').unwrap_or(host);
-        table.by_host.get(&host.to_ascii_lowercase()).map(Arc::clone)
+        table
+            .by_host
+            .get(&host.to_ascii_lowercase())
+            .map(Arc::clone)
     }
 
     fn apply(&self, snapshot: &Snapshot) {
@@ -396,10 +435,18 @@ impl Registry {
                 }
             }
             for host in &config.hosts {
-                let held = table.by_host.entry(host.clone()).or_insert_with(|| Arc::clone(&cluster));
+                let held = table
+                    .by_host
+                    .entry(host.clone())
+                    .or_insert_with(|| Arc::clone(&cluster));
                 if !Arc::ptr_eq(held, &cluster) {
                     let holder = held.label();
-                    tracing::warn!(cluster = key, host, holder, "the host name belongs to another cluster");
+                    tracing::warn!(
+                        cluster = key,
+                        host,
+                        holder,
+                        "the host name belongs to another cluster"
+                    );
                 }
             }
             table.by_key.insert(key, cluster);

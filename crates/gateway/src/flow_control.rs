@@ -56,8 +56,14 @@ impl FlowControl {
     /// Requests in flight that will end by themselves.
     #[must_use]
     pub fn short_requests_in_flight(&self) -> usize {
-        let read = self.limits.read.saturating_sub(self.read.available_permits());
-        let mutate = self.limits.mutate.saturating_sub(self.mutate.available_permits());
+        let read = self
+            .limits
+            .read
+            .saturating_sub(self.read.available_permits());
+        let mutate = self
+            .limits
+            .mutate
+            .saturating_sub(self.mutate.available_permits());
         read + mutate
     }
 
@@ -82,7 +88,10 @@ impl FlowControlLayer {
     /// Shares `flow_control` among all connections.
     #[must_use]
     pub fn new(flow_control: Arc<FlowControl>, observer: Arc<dyn Observer>) -> Self {
-        Self { flow_control, observer }
+        Self {
+            flow_control,
+            observer,
+        }
     }
 }
 
@@ -90,7 +99,10 @@ impl<S> Layer<S> for FlowControlLayer {
     type Service = LimitFlow<S>;
 
     fn layer(&self, inner: S) -> LimitFlow<S> {
-        LimitFlow { inner, layer: self.clone() }
+        LimitFlow {
+            inner,
+            layer: self.clone(),
+        }
     }
 }
 
@@ -153,7 +165,11 @@ impl<S> LimitFlow<S> {
         }
         // kube-apiserver's own answer has the same text and the same second.
         self.layer.flow_control.admit(class).map_err(|limit| {
-            refuse(limit, Duration::from_secs(1), "Too many requests, please try again later.")
+            refuse(
+                limit,
+                Duration::from_secs(1),
+                "Too many requests, please try again later.",
+            )
         })
     }
 }
@@ -168,7 +184,11 @@ struct InFlight {
 impl InFlight {
     fn new(observer: &Arc<dyn Observer>, class: VerbClass, permit: OwnedSemaphorePermit) -> Self {
         observer.in_flight_changed(class, 1);
-        Self { observer: Arc::clone(observer), class, _permit: permit }
+        Self {
+            observer: Arc::clone(observer),
+            class,
+            _permit: permit,
+        }
     }
 }
 
@@ -184,7 +204,11 @@ mod tests {
 
     #[test]
     fn each_class_has_a_limit_of_its_own_met_exactly() {
-        let control = FlowControl::new(InFlightLimits { read: 1, mutate: 1, long_running: 1 });
+        let control = FlowControl::new(InFlightLimits {
+            read: 1,
+            mutate: 1,
+            long_running: 1,
+        });
         for (class, key) in [
             (VerbClass::Read, "maxRequestsInFlight"),
             (VerbClass::Mutate, "maxMutatingRequestsInFlight"),

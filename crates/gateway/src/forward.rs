@@ -95,7 +95,15 @@ async fn forward(stage: Arc<Innermost>, authorized: Authorized) -> StageResult {
             refuse_body(protocol, request.body())?;
             let limit = stage.timeouts.request;
             let lifecycle = &stage.lifecycle;
-            upgrade::send(pool.connector(), protocol, request, limit, lifecycle, stream).await?
+            upgrade::send(
+                pool.connector(),
+                protocol,
+                request,
+                limit,
+                lifecycle,
+                stream,
+            )
+            .await?
         }
         None => {
             let deadline = (!long_running).then_some(stage.timeouts.request);
@@ -126,7 +134,11 @@ fn keep_below(target: &Target, cluster: &Cluster, headers: &mut HeaderMap) {
 fn introduce(headers: &mut HeaderMap, cluster: &Cluster, caller: &Caller) -> Result<(), Error> {
     headers.remove(AUTHORIZATION);
     match caller {
-        Caller::PassThrough { authorization, impersonation, .. } => {
+        Caller::PassThrough {
+            authorization,
+            impersonation,
+            ..
+        } => {
             if let Some(authorization) = authorization {
                 headers.insert(AUTHORIZATION, authorization.reveal().clone());
             }
@@ -149,7 +161,9 @@ fn refuse_body(protocol: UpgradeProtocol, body: &Body) -> Result<(), Error> {
     if body.is_end_stream() || body.size_hint().exact() == Some(0) {
         return Ok(());
     }
-    Err(Error::bad_request(format!("a request to upgrade to {protocol:?} must not have a body")))
+    Err(Error::bad_request(format!(
+        "a request to upgrade to {protocol:?} must not have a body"
+    )))
 }
 
 /// Counts a long-running request for as long as it lasts.
@@ -162,12 +176,17 @@ struct OpenStream {
 impl OpenStream {
     fn new(observer: &Arc<dyn Observer>, cluster: &Arc<Cluster>, class: VerbClass) -> Self {
         observer.streams_changed(cluster.label(), class, 1);
-        Self { observer: Arc::clone(observer), cluster: Arc::clone(cluster), class }
+        Self {
+            observer: Arc::clone(observer),
+            cluster: Arc::clone(cluster),
+            class,
+        }
     }
 }
 
 impl Drop for OpenStream {
     fn drop(&mut self) {
-        self.observer.streams_changed(self.cluster.label(), self.class, -1);
+        self.observer
+            .streams_changed(self.cluster.label(), self.class, -1);
     }
 }

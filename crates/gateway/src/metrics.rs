@@ -42,7 +42,10 @@ impl<S> Layer<S> for MetricsLayer {
     type Service = Metrics<S>;
 
     fn layer(&self, inner: S) -> Metrics<S> {
-        Metrics { inner, layer: self.clone() }
+        Metrics {
+            inner,
+            layer: self.clone(),
+        }
     }
 }
 
@@ -71,7 +74,9 @@ where
     fn call(&mut self, (peer, mut request): (Arc<Peer>, Request<Body>)) -> Self::Future {
         let span = self.layer.tracing.start(request.headers());
         if let Some(span) = &span {
-            request.headers_mut().insert(TRACEPARENT, span.traceparent());
+            request
+                .headers_mut()
+                .insert(TRACEPARENT, span.traceparent());
         }
         let exchange = Arc::new(Exchange {
             received: Instant::now(),
@@ -80,10 +85,16 @@ where
             facts: OnceLock::new(),
             observer: Arc::clone(&self.layer.observer),
         });
-        let answer = self.inner.call(Received { exchange: Arc::clone(&exchange), request });
+        let answer = self.inner.call(Received {
+            exchange: Arc::clone(&exchange),
+            request,
+        });
         Box::pin(async move {
             let mut response = answer.await?;
-            let blame = response.extensions_mut().remove::<BlameMark>().map(|mark| mark.0);
+            let blame = response
+                .extensions_mut()
+                .remove::<BlameMark>()
+                .map(|mark| mark.0);
             let facts = exchange.facts.get();
             let outcome = RequestOutcome {
                 cluster: exchange.cluster_label(),

@@ -15,6 +15,7 @@ use tower::Service;
 use tower::util::BoxCloneSyncService;
 use tower::{ServiceBuilder, ServiceExt as _};
 
+use crate::Body;
 use crate::audit_init::AuditInitLayer;
 use crate::authenticate::AuthenticateLayer;
 use crate::authorize::AuthorizeLayer;
@@ -26,7 +27,6 @@ use crate::lifecycle::Lifecycle;
 use crate::metrics::MetricsLayer;
 use crate::request_info::RequestInfoLayer;
 use crate::respond::RespondLayer;
-use crate::Body;
 
 /// What a stage's future resolves to: an answer, or the reason why there is none.
 pub type StageResult = Result<Response<Body>, Error>;
@@ -52,7 +52,9 @@ pub struct Shared {
 
 /// The pipeline as one service; cloned per connection.
 #[derive(Clone)]
-pub struct Pipeline(BoxCloneSyncService<(Arc<Peer>, Request<Body>), Response<Body>, std::convert::Infallible>);
+pub struct Pipeline(
+    BoxCloneSyncService<(Arc<Peer>, Request<Body>), Response<Body>, std::convert::Infallible>,
+);
 
 impl Pipeline {
     /// Stacks the stages, outermost first.
@@ -60,7 +62,10 @@ impl Pipeline {
     pub fn new(shared: &Shared) -> Self {
         let stack = ServiceBuilder::new()
             // Outermost, so that every answer is counted and timed, refused ones included.
-            .layer(MetricsLayer::new(Arc::clone(&shared.observer), Arc::clone(&shared.tracing)))
+            .layer(MetricsLayer::new(
+                Arc::clone(&shared.observer),
+                Arc::clone(&shared.tracing),
+            ))
             // Before anything can fail: every answer carries an Audit-ID, a panic becomes a 500.
             .layer(AuditInitLayer)
             // The one place where an error becomes a `metav1.Status`.
@@ -71,7 +76,10 @@ impl Pipeline {
             // Who is it, and on whose behalf.
             .layer(AuthenticateLayer)
             // After authentication, so that one user's flood is that user's problem.
-            .layer(FlowControlLayer::new(Arc::clone(&shared.flow_control), Arc::clone(&shared.observer)))
+            .layer(FlowControlLayer::new(
+                Arc::clone(&shared.flow_control),
+                Arc::clone(&shared.observer),
+            ))
             // The operator's allow-list, on the path that will really be called.
             .layer(AuthorizeLayer)
             // Only an `Authorized` request gets here.

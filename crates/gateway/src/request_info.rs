@@ -131,7 +131,10 @@ impl<S> Layer<S> for RequestInfoLayer {
     type Service = ResolveRequestInfo<S>;
 
     fn layer(&self, inner: S) -> ResolveRequestInfo<S> {
-        ResolveRequestInfo { inner, registry: Arc::clone(&self.registry) }
+        ResolveRequestInfo {
+            inner,
+            registry: Arc::clone(&self.registry),
+        }
     }
 }
 
@@ -169,18 +172,27 @@ where
 fn resolve(registry: &Registry, received: Received) -> Result<Resolved, Error> {
     let request = &received.request;
     if request.method() == Method::CONNECT {
-        return Err(Error::bad_request("CONNECT is not served: this is a gateway, not a forward proxy"));
+        return Err(Error::bad_request(
+            "CONNECT is not served: this is a gateway, not a forward proxy",
+        ));
     }
     if request.headers().get_all(HOST).iter().nth(1).is_some() {
-        return Err(Error::bad_request("the request has more than one Host header"));
+        return Err(Error::bad_request(
+            "the request has more than one Host header",
+        ));
     }
     if !is_plainly_framed(request.headers()) {
-        return Err(Error::bad_request("the only transfer coding that is undone here is chunked"));
+        return Err(Error::bad_request(
+            "the only transfer coding that is undone here is chunked",
+        ));
     }
     let raw_path = request.uri().path();
     let (cluster, prefix) = locate(registry, request, raw_path)?;
     let query = request.uri().query();
-    let rest = raw_path.get(prefix.len()..).filter(|p| !p.is_empty()).unwrap_or("/");
+    let rest = raw_path
+        .get(prefix.len()..)
+        .filter(|p| !p.is_empty())
+        .unwrap_or("/");
     let path = clean_path(rest).map_err(|e| refuse_path(e, &cluster))?;
     let info = RequestInfo::new(request.method().as_str(), &path, query)
         .map_err(|e| refuse_path(e, &cluster))?;
@@ -188,8 +200,15 @@ fn resolve(registry: &Registry, received: Received) -> Result<Resolved, Error> {
         Some(query) => format!("{rest}?{query}"),
         None => rest.to_owned(),
     };
-    let target = Target { prefix: prefix.to_owned(), path_and_query };
-    let upgrade = if info.is_long_running() { wanted_upgrade(request) } else { None };
+    let target = Target {
+        prefix: prefix.to_owned(),
+        path_and_query,
+    };
+    let upgrade = if info.is_long_running() {
+        wanted_upgrade(request)
+    } else {
+        None
+    };
     let facts = Facts {
         cluster: Arc::clone(&cluster),
         class: info.verb_class(),
@@ -206,7 +225,13 @@ fn resolve(registry: &Registry, received: Received) -> Result<Resolved, Error> {
             return Err(Error::unavailable(Blame::Config, message));
         }
     }
-    Ok(Resolved(Box::new(Parts { received, cluster, info, target, upgrade })))
+    Ok(Resolved(Box::new(Parts {
+        received,
+        cluster,
+        info,
+        target,
+        upgrade,
+    })))
 }
 
 /// Whether the body is as its sender meant it once hyper has taken `chunked` off: any other coding
@@ -240,7 +265,11 @@ fn locate<'r>(
     let key_end = namespace_end + 1 + name.find('/').unwrap_or(name.len());
     let key = rest.get(..key_end).unwrap_or_default();
     let cluster = registry.by_key(key).ok_or_else(unknown_cluster)?;
-    Ok((cluster, path.get(..CLUSTERS_PREFIX.len() + key_end).unwrap_or_default()))
+    Ok((
+        cluster,
+        path.get(..CLUSTERS_PREFIX.len() + key_end)
+            .unwrap_or_default(),
+    ))
 }
 
 /// Host that the client asked for, without its port. HTTP/2 has it in the URI.
@@ -261,7 +290,10 @@ fn unknown_cluster() -> Error {
 }
 
 fn refuse_path(error: PathError, cluster: &Cluster) -> Error {
-    let message = format!("the request for cluster {} is refused: {error}", cluster.label());
+    let message = format!(
+        "the request for cluster {} is refused: {error}",
+        cluster.label()
+    );
     Error::bad_request(message)
 }
 
@@ -282,8 +314,13 @@ fn wanted_upgrade(request: &Request<Body>) -> Option<UpgradeProtocol> {
 }
 
 fn has_token(headers: &HeaderMap, token: &str) -> bool {
-    let values = headers.get_all(CONNECTION).iter().filter_map(|v| v.to_str().ok());
-    values.flat_map(|v| v.split(',')).any(|t| t.trim().eq_ignore_ascii_case(token))
+    let values = headers
+        .get_all(CONNECTION)
+        .iter()
+        .filter_map(|v| v.to_str().ok());
+    values
+        .flat_map(|v| v.split(','))
+        .any(|t| t.trim().eq_ignore_ascii_case(token))
 }
 
 #[cfg(test)]

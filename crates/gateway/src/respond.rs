@@ -68,7 +68,11 @@ where
 pub(crate) fn to_response(error: &Error, head: bool) -> Response<Body> {
     let json = serde_json::to_vec(&error.status).unwrap_or_default();
     let length = HeaderValue::from(json.len());
-    let mut response = Response::new(if head { Body::empty() } else { Body::full(json) });
+    let mut response = Response::new(if head {
+        Body::empty()
+    } else {
+        Body::full(json)
+    });
     *response.status_mut() =
         StatusCode::from_u16(error.status.code).unwrap_or(StatusCode::INTERNAL_SERVER_ERROR);
     let headers = response.headers_mut();
@@ -76,7 +80,10 @@ pub(crate) fn to_response(error: &Error, head: bool) -> Response<Body> {
     headers.insert(CONTENT_LENGTH, length);
     headers.insert(CACHE_CONTROL, HeaderValue::from_static("no-cache, private"));
     if error.challenge {
-        headers.insert(WWW_AUTHENTICATE, HeaderValue::from_static("Bearer realm=\"portcullis\""));
+        headers.insert(
+            WWW_AUTHENTICATE,
+            HeaderValue::from_static("Bearer realm=\"portcullis\""),
+        );
     }
     if let Some(wait) = error.retry_after {
         headers.insert(RETRY_AFTER, HeaderValue::from(whole_seconds(wait)));
@@ -87,7 +94,11 @@ pub(crate) fn to_response(error: &Error, head: bool) -> Response<Body> {
 
 /// Logs a refusal or failure; refusals of the client's own making only at `debug`.
 pub(crate) fn log(error: &Error, exchange: &Exchange) {
-    let audit_id = exchange.audit_id.get().and_then(|v| v.to_str().ok()).unwrap_or_default();
+    let audit_id = exchange
+        .audit_id
+        .get()
+        .and_then(|v| v.to_str().ok())
+        .unwrap_or_default();
     let (cluster, code) = (exchange.cluster_label(), error.status.code);
     let (blame, peer) = (error.blame.as_str(), exchange.peer.address);
     match error.blame {
@@ -113,7 +124,10 @@ mod tests {
 
     #[tokio::test]
     async fn a_refusal_is_a_status_with_the_headers_clients_act_on() {
-        let response = to_response(&Error::too_many_requests("slow down", Duration::from_millis(1500)), false);
+        let response = to_response(
+            &Error::too_many_requests("slow down", Duration::from_millis(1500)),
+            false,
+        );
         assert_eq!(response.status(), 429);
         assert_eq!(response.headers()[RETRY_AFTER], "2");
         let body = response.into_body().collect().await.unwrap().to_bytes();
@@ -127,6 +141,14 @@ mod tests {
         let response = to_response(&Error::unauthorized(), true);
         assert_ne!(response.headers()[CONTENT_LENGTH], "0");
         assert!(response.headers().contains_key(WWW_AUTHENTICATE));
-        assert!(response.into_body().collect().await.unwrap().to_bytes().is_empty());
+        assert!(
+            response
+                .into_body()
+                .collect()
+                .await
+                .unwrap()
+                .to_bytes()
+                .is_empty()
+        );
     }
 }

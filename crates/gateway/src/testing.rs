@@ -17,15 +17,25 @@ use crate::exchange::{Exchange, Peer, Received};
 
 /// A request as the bracketing layers hand it on.
 pub(crate) fn received(method: &str, uri: &str) -> Received {
-    let request = Request::builder().method(method).uri(uri).body(Body::empty()).unwrap();
+    let request = Request::builder()
+        .method(method)
+        .uri(uri)
+        .body(Body::empty())
+        .unwrap();
     let exchange = Exchange {
         received: Instant::now(),
         audit_id: OnceLock::new(),
-        peer: Arc::new(Peer { address: ([192, 0, 2, 7], 4711).into(), certificate: None }),
+        peer: Arc::new(Peer {
+            address: ([192, 0, 2, 7], 4711).into(),
+            certificate: None,
+        }),
         facts: OnceLock::new(),
         observer: Arc::new(()),
     };
-    Received { exchange: Arc::new(exchange), request }
+    Received {
+        exchange: Arc::new(exchange),
+        request,
+    }
 }
 
 /// A cluster that is served, at an address where nobody listens.
@@ -43,7 +53,10 @@ pub(crate) fn cluster(namespace: &str, name: &str) -> ClusterConfig {
         },
         mode: UpstreamMode::PassThrough,
         credential: GatewayCredential::None,
-        authentication: Authentication { disable_validation: true, ..Authentication::default() },
+        authentication: Authentication {
+            disable_validation: true,
+            ..Authentication::default()
+        },
         security: Security::default(),
         proxy_group: None,
     }
@@ -69,6 +82,9 @@ pub(crate) fn registry(
 
 /// A snapshot of `clusters`.
 pub(crate) fn snapshot(clusters: Vec<ClusterConfig>) -> Arc<Snapshot> {
-    let clusters = clusters.into_iter().map(|c| (c.key.clone(), Arc::new(c))).collect();
+    let clusters = clusters
+        .into_iter()
+        .map(|c| (c.key.clone(), Arc::new(c)))
+        .collect();
     Arc::new(Snapshot { clusters })
 }

@@ -50,14 +50,22 @@ impl Workers {
                 let runtime = Builder::new_current_thread().enable_all().build()?;
                 let handle = runtime.handle().clone();
                 let stopped = stop.clone();
-                std::thread::Builder::new().name(format!("worker-{index}")).spawn(move || {
-                    CURRENT.set(index);
-                    runtime.block_on(stopped.cancelled());
-                })?;
-                Ok(Worker { runtime: handle, connections: Arc::default() })
+                std::thread::Builder::new()
+                    .name(format!("worker-{index}"))
+                    .spawn(move || {
+                        CURRENT.set(index);
+                        runtime.block_on(stopped.cancelled());
+                    })?;
+                Ok(Worker {
+                    runtime: handle,
+                    connections: Arc::default(),
+                })
             })
             .collect::<io::Result<Vec<_>>>()?;
-        Ok(Self { workers, _stop: stop.drop_guard() })
+        Ok(Self {
+            workers,
+            _stop: stop.drop_guard(),
+        })
     }
 
     /// As many as the machine has cores.
@@ -80,7 +88,10 @@ impl Workers {
 
     /// A place on the worker with the fewest connections.
     pub(crate) fn place(&self) -> Option<Place> {
-        let worker = self.workers.iter().min_by_key(|w| w.connections.load(Ordering::Relaxed))?;
+        let worker = self
+            .workers
+            .iter()
+            .min_by_key(|w| w.connections.load(Ordering::Relaxed))?;
         worker.connections.fetch_add(1, Ordering::Relaxed);
         Some(Place {
             runtime: worker.runtime.clone(),

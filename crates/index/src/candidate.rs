@@ -39,22 +39,37 @@ impl Candidate {
         }
         let key = ClusterKey::new(object.metadata.namespace(), &object.metadata.name);
         let mut config = if object.spec.enabled {
-            resolve::cluster(key, &object.spec, policy, references)?
+            resolve::cluster(&key, &object.spec, policy, references)?
         } else {
-            ClusterConfig::without_upstream(key, ClusterState::Disabled)
+            ClusterConfig::without_upstream(key, object.spec.hosts.clone(), ClusterState::Disabled)
         };
         let unsupported = object.spec.unsupported();
         if config.state == ClusterState::Serving && !unsupported.is_empty() {
-            config.state = ClusterState::Refused { reason: unsupported.join("; ") };
+            config.state = ClusterState::Refused {
+                reason: unsupported.join("; "),
+            };
         }
         let notices = object.spec.notices();
-        Ok(Self { config: Arc::new(config), notices, unsupported, created: 0 })
+        Ok(Self {
+            config: Arc::new(config),
+            notices,
+            unsupported,
+            created: 0,
+        })
     }
 
     /// A cluster that cannot be served because of `reason`.
+    ///
+    /// It keeps its `hosts`: while it is out of order, nobody else may answer in its name.
     #[must_use]
-    pub fn refused(key: ClusterKey, reason: String) -> Self {
-        let config = ClusterConfig::without_upstream(key, ClusterState::Refused { reason });
-        Self { config: Arc::new(config), notices: Vec::new(), unsupported: Vec::new(), created: 0 }
+    pub fn refused(key: ClusterKey, hosts: Vec<String>, reason: String) -> Self {
+        let state = ClusterState::Refused { reason };
+        let config = ClusterConfig::without_upstream(key, hosts, state);
+        Self {
+            config: Arc::new(config),
+            notices: Vec::new(),
+            unsupported: Vec::new(),
+            created: 0,
+        }
     }
 }

@@ -91,12 +91,16 @@ struct Context<'a> {
 
 /// The configuration of a cluster that is switched on and has passed `validate`.
 pub(crate) fn cluster(
-    key: ClusterKey,
+    key: &ClusterKey,
     spec: &ProxyKubeApiSpec,
     policy: &Policy<'_>,
     references: &dyn References,
 ) -> Result<ClusterConfig, Vec<Fault>> {
-    let context = Context { namespace: &key.namespace, policy, references };
+    let context = Context {
+        namespace: &key.namespace,
+        policy,
+        references,
+    };
     let mut faults = Vec::new();
     let upstream = upstream::upstream(spec, context, &mut faults);
     let credential = keep(material::gateway_credential(spec, context), &mut faults);
@@ -129,7 +133,10 @@ fn keep<T>(result: Result<T, Vec<Fault>>, faults: &mut Vec<Fault>) -> Option<T> 
 
 fn authentication(spec: &ProxyKubeApiSpec) -> Authentication {
     Authentication {
-        disable_validation: spec.auth_config.as_ref().is_some_and(|auth| auth.disable_validation),
+        disable_validation: spec
+            .auth_config
+            .as_ref()
+            .is_some_and(|auth| auth.disable_validation),
         review: match spec.review() {
             WrittenReview::SelfSubjectReview => Review::SelfSubject,
             WrittenReview::TokenReview => Review::Token,
@@ -141,11 +148,15 @@ fn security(written: &SecurityConfig) -> Result<Security, Fault> {
     if !written.enabled {
         return Ok(Security::default());
     }
-    let (fields, rules): (Vec<_>, Vec<_>) =
-        written.rules().map(|(field, rule)| (field, allowed(rule))).unzip();
+    let (fields, rules): (Vec<_>, Vec<_>) = written
+        .rules()
+        .map(|(field, rule)| (field, allowed(rule)))
+        .unzip();
     let none = rules.is_empty();
     let allowed_resources = AllowedResources::new(rules).map_err(|error| {
-        let field = fields.get(error.index).map_or("security_config.allowed_resources", |f| f);
+        let field = fields
+            .get(error.index)
+            .map_or("security_config.allowed_resources", |f| f);
         Fault::new(format!("spec.{field}"), error.problem, error.remedy)
     })?;
     let ban = &written.fail2login_equal_ban;
@@ -173,17 +184,21 @@ fn security(written: &SecurityConfig) -> Result<Security, Fault> {
 
 fn allowed(written: &AllowedResource) -> Rule {
     match written {
-        AllowedResource::Path(path) => {
-            Rule::Path { path: path.path.clone(), parametised: path.parametised }
-        }
+        AllowedResource::Path(path) => Rule::Path {
+            path: path.path.clone(),
+            parametised: path.parametised,
+        },
         AllowedResource::Crd(crd) => Rule::Crd {
             group: crd.group.clone(),
             version: crd.version.clone(),
             kind: crd.kind.clone(),
             plural: crd.plural.clone(),
             namespaced: crd.namespaced,
-            namespace: crd.namespace.as_ref().filter(|access| access.enabled).map(|access| {
-                match access.rule_kind.clone() {
+            namespace: crd
+                .namespace
+                .as_ref()
+                .filter(|access| access.enabled)
+                .map(|access| match access.rule_kind.clone() {
                     WrittenNamespaceRule::AllowedNamespaces(names) => {
                         NamespaceRule::AllowedNamespaces(names)
                     }
@@ -193,8 +208,7 @@ fn allowed(written: &AllowedResource) -> Rule {
                     WrittenNamespaceRule::ParametisedRule(pattern) => {
                         NamespaceRule::ParametisedRule(pattern)
                     }
-                }
-            }),
+                }),
         },
     }
 }

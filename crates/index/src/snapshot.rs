@@ -31,7 +31,10 @@ pub struct ClusterKey {
 impl ClusterKey {
     /// The key of `namespace/name`.
     pub fn new(namespace: impl Into<String>, name: impl Into<String>) -> Self {
-        Self { namespace: namespace.into(), name: name.into() }
+        Self {
+            namespace: namespace.into(),
+            name: name.into(),
+        }
     }
 }
 
@@ -66,12 +69,12 @@ pub struct ClusterConfig {
 }
 
 impl ClusterConfig {
-    /// A cluster that takes no requests, so that nothing but its state matters.
+    /// A cluster that takes no requests, so that only its names and its state matter.
     #[must_use]
-    pub fn without_upstream(key: ClusterKey, state: ClusterState) -> Self {
+    pub fn without_upstream(key: ClusterKey, hosts: Vec<String>, state: ClusterState) -> Self {
         Self {
             key,
-            hosts: Vec::new(),
+            hosts,
             state,
             upstream: Upstream {
                 host: String::new(),

@@ -177,7 +177,10 @@ impl Sources {
         Ok(Self {
             snapshots: merged.snapshots,
             health: merged.health,
-            federation: client.map(|client| Federation { client, outcomes: merged.outcomes }),
+            federation: client.map(|client| Federation {
+                client,
+                outcomes: merged.outcomes,
+            }),
         })
     }
 }

@@ -26,7 +26,9 @@ enum Command {
         SIGTERM and SIGINT drain: unready, GOAWAY, short requests finish, watches end, deadline.")]
     Serve(ServeArguments),
     /// Validate configuration as a server would load it
-    #[command(after_help = "Examples:\n  portcullis check gateway.yaml\n  portcullis check -o json clusters/")]
+    #[command(
+        after_help = "Examples:\n  portcullis check gateway.yaml\n  portcullis check -o json clusters/"
+    )]
     Check {
         /// Files, or folders whose YAML and JSON files are read
         #[arg(required = true)]
@@ -63,7 +65,11 @@ pub(crate) fn run() -> ExitCode {
         Err(error) => {
             let failed = error.use_stderr();
             let _ = error.print();
-            return if failed { ExitCode::from(USAGE_OR_LOAD_ERROR) } else { ExitCode::SUCCESS };
+            return if failed {
+                ExitCode::from(USAGE_OR_LOAD_ERROR)
+            } else {
+                ExitCode::SUCCESS
+            };
         }
     };
     match arguments.command {
@@ -108,7 +114,12 @@ mod tests {
         command.build();
         command.clone().debug_assert();
         for sub in command.get_subcommands().filter(|s| s.get_name() != "help") {
-            assert!(sub.get_after_help().is_some_and(|h| h.to_string().contains("Examples:")), "{}", sub.get_name());
+            assert!(
+                sub.get_after_help()
+                    .is_some_and(|h| h.to_string().contains("Examples:")),
+                "{}",
+                sub.get_name()
+            );
         }
     }
 }

@@ -5,8 +5,7 @@
 
 use serde_json::{Value, json};
 
-use super::validate::MAX_HOSTS;
-use super::{API_VERSION, GROUP, KIND, PLURAL, VERSION};
+use super::{API_VERSION, GROUP, KIND, MAX_HOSTS, PLURAL, VERSION};
 use schema::{Schema, boolean, integer, list, object, one_of, text, word};
 
 mod authentication;
@@ -109,9 +108,12 @@ fn hosts() -> Schema {
     let host = text("Exact lower-case DNS name without port.")
         .at_most(253)
         .pattern(r"^[a-z0-9]([a-z0-9-]*[a-z0-9])?(\.[a-z0-9]([a-z0-9-]*[a-z0-9])?)*$");
-    list("Host names by which the cluster answers besides /clusters/<namespace>/<name>.", host)
-        .at_most(MAX_HOSTS)
-        .set()
+    list(
+        "Host names by which the cluster answers besides /clusters/<namespace>/<name>.",
+        host,
+    )
+    .at_most(MAX_HOSTS)
+    .set()
 }
 
 fn service() -> Schema {
@@ -119,35 +121,79 @@ fn service() -> Schema {
         "A Service of the cluster this object lives in. The connection is always TLS.",
         [
             ("name", text("Name of the Service.").least(1).at_most(63)),
-            ("namespace", text("Namespace of the Service. Absent: that of this object.").least(1).at_most(63)),
+            (
+                "namespace",
+                text("Namespace of the Service. Absent: that of this object.")
+                    .least(1)
+                    .at_most(63),
+            ),
             ("port", integer("Port number.", 1, 65_535)),
-            ("port_name", text("Port name, used if port is absent. Both absent: the first port of \
-                the Service.").least(1).at_most(63)),
+            (
+                "port_name",
+                text(
+                    "Port name, used if port is absent. Both absent: the first port of \
+                the Service.",
+                )
+                .least(1)
+                .at_most(63),
+            ),
         ],
     )
     .required(&["name"]);
     let external = object(
         "An API server anywhere.",
-        [("url", text("https://HOST[:PORT][/PREFIX]; no credentials, query or dot segments.")
-            .pattern("^https://[^/?#@]+(/[^?#%;]*)?$").at_most(2048))],
+        [(
+            "url",
+            text("https://HOST[:PORT][/PREFIX]; no credentials, query or dot segments.")
+                .pattern("^https://[^/?#@]+(/[^?#%;]*)?$")
+                .at_most(2048),
+        )],
     )
     .required(&["url"]);
     let about = "Where the API server is.";
-    one_of(about, [("KubernetesService", kubernetes), ("ExternalService", external)])
+    one_of(
+        about,
+        [
+            ("KubernetesService", kubernetes),
+            ("ExternalService", external),
+        ],
+    )
 }
 
 fn certificate(about: &str) -> Schema {
     one_of(
         about,
         [
-            ("Secret", key_reference("Authorities from a Secret: PEM, or base64 of PEM.")),
-            ("Cert", text("Authorities, written here: PEM, or base64 of PEM.").least(1)),
-            ("ConfigMap", key_reference("Authorities from a ConfigMap: PEM, or base64 of PEM.")),
-            ("File", file("Authorities from a file of the gateway. Needs allowFileReferences in \
-                the gateway's configuration.")),
-            ("Insecure", boolean("true: any certificate is believed, and whoever is on the way \
-                can read and change everything. false: the authorities of the gateway's system.")),
-            ("SystemRoots", boolean("true: the authorities of the gateway's system.").only(true)),
+            (
+                "Secret",
+                key_reference("Authorities from a Secret: PEM, or base64 of PEM."),
+            ),
+            (
+                "Cert",
+                text("Authorities, written here: PEM, or base64 of PEM.").least(1),
+            ),
+            (
+                "ConfigMap",
+                key_reference("Authorities from a ConfigMap: PEM, or base64 of PEM."),
+            ),
+            (
+                "File",
+                file(
+                    "Authorities from a file of the gateway. Needs allowFileReferences in \
+                the gateway's configuration.",
+                ),
+            ),
+            (
+                "Insecure",
+                boolean(
+                    "true: any certificate is believed, and whoever is on the way \
+                can read and change everything. false: the authorities of the gateway's system.",
+                ),
+            ),
+            (
+                "SystemRoots",
+                boolean("true: the authorities of the gateway's system.").only(true),
+            ),
         ],
     )
 }
@@ -157,17 +203,34 @@ fn client_certificate() -> Schema {
         one_of(
             about,
             [
-                ("Secret", key_reference("From a Secret: PEM, or base64 of PEM.")),
-                ("Cert", text("Written here: PEM, or base64 of PEM.").least(1)),
-                ("ConfigMap", key_reference("From a ConfigMap: PEM, or base64 of PEM.")),
-                ("File", file("From a file of the gateway. Needs allowFileReferences in the \
-                    gateway's configuration.")),
+                (
+                    "Secret",
+                    key_reference("From a Secret: PEM, or base64 of PEM."),
+                ),
+                (
+                    "Cert",
+                    text("Written here: PEM, or base64 of PEM.").least(1),
+                ),
+                (
+                    "ConfigMap",
+                    key_reference("From a ConfigMap: PEM, or base64 of PEM."),
+                ),
+                (
+                    "File",
+                    file(
+                        "From a file of the gateway. Needs allowFileReferences in the \
+                    gateway's configuration.",
+                    ),
+                ),
             ],
         )
     };
     object(
         "Client certificate as the gateway's identity at the cluster; only with Impersonate.",
-        [("cert", material("Certificate chain.")), ("key", material("Private key."))],
+        [
+            ("cert", material("Certificate chain.")),
+            ("key", material("Private key.")),
+        ],
     )
     .required(&["cert", "key"])
 }
@@ -175,7 +238,10 @@ fn client_certificate() -> Schema {
 fn gateway_credential() -> Schema {
     let token = one_of(
         "Bearer token.",
-        [("Secret", key_reference("From a Secret: the token as it is sent."))],
+        [(
+            "Secret",
+            key_reference("From a Secret: the token as it is sent."),
+        )],
     );
     let certificate = object(
         "Client certificate from files of the gateway. Needs allowFileReferences in the gateway's \
@@ -189,8 +255,13 @@ fn gateway_credential() -> Schema {
     one_of(
         "The gateway's own identity at the cluster: needed for Impersonate and for TokenReview.",
         [
-            ("TokenFile", file("Bearer token from a file of the gateway, read again when it is \
-                replaced. Needs allowFileReferences in the gateway's configuration.")),
+            (
+                "TokenFile",
+                file(
+                    "Bearer token from a file of the gateway, read again when it is \
+                replaced. Needs allowFileReferences in the gateway's configuration.",
+                ),
+            ),
             ("Token", token),
             ("ClientCertFile", certificate),
         ],
@@ -201,9 +272,18 @@ fn virtual_api() -> Schema {
     object(
         "An API that the cluster lacks.",
         [
-            ("kind", word("Which one: OpenShiftProject is project.openshift.io/v1.", &["OpenShiftProject"])),
+            (
+                "kind",
+                word(
+                    "Which one: OpenShiftProject is project.openshift.io/v1.",
+                    &["OpenShiftProject"],
+                ),
+            ),
             ("enabled", boolean("Whether it is served.").default(true)),
-            ("list_fallback_token", certificate("Token for lists that a caller may not make.")),
+            (
+                "list_fallback_token",
+                certificate("Token for lists that a caller may not make."),
+            ),
         ],
     )
     .required(&["kind"])
@@ -215,9 +295,15 @@ fn key_reference(about: &str) -> Schema {
         [
             ("name", text("Name of the object.").least(1).at_most(253)),
             ("key", text("Key of its data.").least(1).at_most(253)),
-            ("namespace", text("Namespace of the object. Absent: that of this object; another one \
-                needs allowCrossNamespaceReferences in the gateway's configuration.")
-                .least(1).at_most(63)),
+            (
+                "namespace",
+                text(
+                    "Namespace of the object. Absent: that of this object; another one \
+                needs allowCrossNamespaceReferences in the gateway's configuration.",
+                )
+                .least(1)
+                .at_most(63),
+            ),
         ],
     )
     .required(&["name", "key"])
@@ -231,11 +317,27 @@ fn status() -> Schema {
     object(
         "What the gateway made of it.",
         [
-            ("exposed", boolean("Whether the gateway serves the cluster.")),
+            (
+                "exposed",
+                boolean("Whether the gateway serves the cluster."),
+            ),
             ("path", text("Where the cluster answers at the gateway.")),
             ("error", text("Why the cluster is not served.")),
-            ("notices", list("What is accepted without effect, or weakens the cluster.", text("One notice."))),
-            ("observed_generation", integer("Generation of the spec that this status is about.", 0, i64::MAX)),
+            (
+                "notices",
+                list(
+                    "What is accepted without effect, or weakens the cluster.",
+                    text("One notice."),
+                ),
+            ),
+            (
+                "observed_generation",
+                integer(
+                    "Generation of the spec that this status is about.",
+                    0,
+                    i64::MAX,
+                ),
+            ),
         ],
     )
     .required(&["exposed"])

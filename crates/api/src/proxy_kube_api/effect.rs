@@ -13,7 +13,11 @@ impl ProxyKubeApiSpec {
             if !auth.jwt.is_empty() {
                 fields.push("auth_config.jwt; remove the list".to_owned());
             }
-            if auth.oidc_provider.as_ref().is_some_and(|provider| provider.enabled) {
+            if auth
+                .oidc_provider
+                .as_ref()
+                .is_some_and(|provider| provider.enabled)
+            {
                 fields.push("auth_config.oidc_provider.enabled; set it to false".to_owned());
             }
             if auth.validate_against != ValidateAgainst::Kubernetes {
@@ -34,7 +38,10 @@ impl ProxyKubeApiSpec {
                 }
             }
         }
-        fields.into_iter().map(|field| format!("not supported yet: spec.{field}")).collect()
+        fields
+            .into_iter()
+            .map(|field| format!("not supported yet: spec.{field}"))
+            .collect()
     }
 
     /// What is accepted and has no effect, or weakens the cluster.
@@ -43,27 +50,43 @@ impl ProxyKubeApiSpec {
         let mut notices = Vec::new();
         let mut add = |text: &str| notices.push(text.to_owned());
         if matches!(self.cert, Certificate::Insecure(true)) {
-            add("spec.cert.Insecure: the target's certificate is not verified; \
-                 whoever is on the way can read and change everything");
+            add(
+                "spec.cert.Insecure: the target's certificate is not verified; \
+                 whoever is on the way can read and change everything",
+            );
         }
-        if self.auth_config.as_ref().is_some_and(|auth| auth.disable_validation) {
+        if self
+            .auth_config
+            .as_ref()
+            .is_some_and(|auth| auth.disable_validation)
+        {
             add("spec.auth_config.disable_validation: the gateway does not check who calls");
         }
         if self.expose_via_dashboard == Some(true) {
-            add("spec.expose_via_dashboard has no effect: there is no dashboard in this version; \
-                 set spec.proxy_group to say who may use the cluster");
+            add(
+                "spec.expose_via_dashboard has no effect: there is no dashboard in this version; \
+                 set spec.proxy_group to say who may use the cluster",
+            );
         }
         if self.dashboard_group.is_some() {
-            add("spec.dashboard_group has no effect: there is no dashboard in this version; \
-                 set spec.proxy_group to say who may use the cluster");
+            add(
+                "spec.dashboard_group has no effect: there is no dashboard in this version; \
+                 set spec.proxy_group to say who may use the cluster",
+            );
         }
         if let Some(security) = &self.security_config {
             if !security.enabled {
                 add("spec.security_config is not enforced: it has enabled: false");
             }
-            if security.per_user_group_rate_limiting.iter().any(|limit| limit.claim.is_some()) {
-                add("spec.security_config.per_user_group_rate_limiting[].claim has no effect: \
-                     groups are those that authentication finds");
+            if security
+                .per_user_group_rate_limiting
+                .iter()
+                .any(|limit| limit.claim.is_some())
+            {
+                add(
+                    "spec.security_config.per_user_group_rate_limiting[].claim has no effect: \
+                     groups are those that authentication finds",
+                );
             }
         }
         notices

@@ -146,6 +146,9 @@ impl Default for Fail2LoginEqualBan {
 
 impl Default for RateLimiting {
     fn default() -> Self {
-        Self { enabled: false, max_requests_per_minute: 60 }
+        Self {
+            enabled: false,
+            max_requests_per_minute: 60,
+        }
     }
 }

@@ -21,14 +21,31 @@ fn read(spec: &str) -> Result<ProxyKubeApi, Vec<String>> {
     if faults.is_empty() {
         Ok(object)
     } else {
-        Err(text(faults.into_iter().map(|f| documents[0].diagnose(f)).collect()))
+        Err(text(
+            faults
+                .into_iter()
+                .map(|f| documents[0].diagnose(f))
+                .collect(),
+        ))
     }
 }
 
 /// `FIELD: message` of each fault of the spec, without place and remedy.
 fn faults(more: &str) -> Vec<String> {
     let found = read(&format!("{CERT}{SERVICE}{more}\n")).unwrap_err();
-    found.iter().map(|f| f.splitn(4, ':').nth(3).unwrap().split(';').next().unwrap().trim().to_owned()).collect()
+    found
+        .iter()
+        .map(|f| {
+            f.splitn(4, ':')
+                .nth(3)
+                .unwrap()
+                .split(';')
+                .next()
+                .unwrap()
+                .trim()
+                .to_owned()
+        })
+        .collect()
 }
 
 #[test]
@@ -56,12 +73,30 @@ status: {exposed: true, path: /clusters/team/a}
 }
 
 #[rstest]
-#[case("  hosst: [a]\n", "c.yaml:7:3: spec.hosst: unknown field; known here: `enabled`, ")]
-#[case("  upstream_mode: Passthrough\n", "c.yaml:7:3: spec.upstream_mode: unknown value; write `PassThrough` or `Impersonate`")]
-#[case("  gateway_credential: {Token: s3cret}\n", "c.yaml:7:24: spec.gateway_credential.Token: ")]
-#[case("  gateway_credential: {TokenFile: {path: a}, Token: {Secret: {name: a, key: b}}}\n", "c.yaml:7:3: spec.gateway_credential: ")]
-#[case("  security_config: {allowed_resources: [{Path: {parametised: true}}]}\n", "c.yaml:7:42: spec.security_config.allowed_resources[0].Path.path: is required; add it")]
-#[case("  virtual_apis: [{kind: Route}]\n", "c.yaml:7:19: spec.virtual_apis[0].kind: unknown value; write `OpenShiftProject`")]
+#[case(
+    "  hosst: [a]\n",
+    "c.yaml:7:3: spec.hosst: unknown field; known here: `enabled`, "
+)]
+#[case(
+    "  upstream_mode: Passthrough\n",
+    "c.yaml:7:3: spec.upstream_mode: unknown value; write `PassThrough` or `Impersonate`"
+)]
+#[case(
+    "  gateway_credential: {Token: s3cret}\n",
+    "c.yaml:7:24: spec.gateway_credential.Token: "
+)]
+#[case(
+    "  gateway_credential: {TokenFile: {path: a}, Token: {Secret: {name: a, key: b}}}\n",
+    "c.yaml:7:3: spec.gateway_credential: "
+)]
+#[case(
+    "  security_config: {allowed_resources: [{Path: {parametised: true}}]}\n",
+    "c.yaml:7:42: spec.security_config.allowed_resources[0].Path.path: is required; add it"
+)]
+#[case(
+    "  virtual_apis: [{kind: Route}]\n",
+    "c.yaml:7:19: spec.virtual_apis[0].kind: unknown value; write `OpenShiftProject`"
+)]
 fn a_decode_fault_has_file_line_and_field(#[case] more: &str, #[case] start: &str) {
     let found = read(&format!("{CERT}{SERVICE}{more}")).unwrap_err();
     assert!(found.len() == 1 && found[0].starts_with(start), "{found:?}");
@@ -78,14 +113,17 @@ fn all_faults_are_found_with_their_places() {
 ",
     )
     .unwrap_err();
-    assert_eq!(found, [
-        "c.yaml:7:26: spec.hosts[1]: is no host name; write an exact lower-case DNS name without port",
-        "c.yaml:7:29: spec.hosts[2]: is given twice; remove it",
-        "c.yaml:5:10: spec.cert.SystemRoots: false trusts nobody; set it to true, or name authorities in another way",
-        "c.yaml:6:33: spec.service.KubernetesService.name: is no Service name; use lower-case letters, digits and '-'",
-        "c.yaml:6:42: spec.service.KubernetesService.port: is out of range; write a value from 1 to 65535",
-        "c.yaml:8:3: spec.proxy_group: is empty; name a group, or remove the field",
-    ]);
+    assert_eq!(
+        found,
+        [
+            "c.yaml:7:26: spec.hosts[1]: is no host name; write an exact lower-case DNS name without port",
+            "c.yaml:7:29: spec.hosts[2]: is given twice; remove it",
+            "c.yaml:5:10: spec.cert.SystemRoots: false trusts nobody; set it to true, or name authorities in another way",
+            "c.yaml:6:33: spec.service.KubernetesService.name: is no Service name; use lower-case letters, digits and '-'",
+            "c.yaml:6:42: spec.service.KubernetesService.port: is out of range; write a value from 1 to 65535",
+            "c.yaml:8:3: spec.proxy_group: is empty; name a group, or remove the field",
+        ]
+    );
 }
 
 #[rstest]
@@ -102,19 +140,29 @@ fn all_faults_are_found_with_their_places() {
 #[case("https://h/#", Some("has a query or fragment"))]
 #[case("https://h:0", Some("names no host and port to connect to"))]
 #[case("https://h/a/../b", Some("has a path that could be read in two ways"))]
-#[case("https://h/a/%2e%2e/b", Some("has a path that could be read in two ways"))]
+#[case(
+    "https://h/a/%2e%2e/b",
+    Some("has a path that could be read in two ways")
+)]
 #[case("https://h//a", Some("has a path that could be read in two ways"))]
 #[case("https://h/a//", Some("has a path that could be read in two ways"))]
 #[case("https://h\\a", Some("has a path that could be read in two ways"))]
 #[case("https://h/a;b", Some("has a path that could be read in two ways"))]
 #[case("https://h/a b", Some("has a path that could be read in two ways"))]
 fn an_url_must_be_plain(#[case] url: &str, #[case] expected: Option<&str>) {
-    let found = read(&format!("{CERT}  service: {{ExternalService: {{url: {}}}}}\n", serde_json::json!(url)));
+    let found = read(&format!(
+        "{CERT}  service: {{ExternalService: {{url: {}}}}}\n",
+        serde_json::json!(url)
+    ));
     match expected {
         None => assert!(found.is_ok(), "{found:?}"),
         Some(message) => {
             let found = found.unwrap_err();
-            assert!(found.len() == 1 && found[0].contains(&format!("spec.service.ExternalService.url: {message}")), "{found:?}");
+            assert!(
+                found.len() == 1
+                    && found[0].contains(&format!("spec.service.ExternalService.url: {message}")),
+                "{found:?}"
+            );
         }
     }
 }
@@ -168,7 +216,10 @@ fn identities_must_fit_together(#[case] more: &str, #[case] expected: &[&str]) {
     "spec.auth_config.jwt[1].issuer.certificate_authority: holds no certificate",
     "spec.auth_config.jwt[1].issuer.url: is the issuer of another item too",
 ])]
-fn what_is_not_supported_yet_is_checked_all_the_same(#[case] auth: &str, #[case] expected: &[&str]) {
+fn what_is_not_supported_yet_is_checked_all_the_same(
+    #[case] auth: &str,
+    #[case] expected: &[&str],
+) {
     assert_eq!(faults(&format!("  auth_config: {auth}")), expected);
 }
 
@@ -188,10 +239,22 @@ fn security_rules_are_checked(#[case] security: &str, #[case] expected: &[&str])
 }
 
 #[rstest]
-#[case("auth_config: {jwt: [{issuer: {url: 'https://i', audiences: [a]}, claim_mappings: {username: {expression: e}}}]}", "not supported yet: spec.auth_config.jwt; ")]
-#[case("auth_config: {oidc_provider: {enabled: true, issuer_url: i, client_id: c, client_secret: s}}", "not supported yet: spec.auth_config.oidc_provider.enabled; ")]
-#[case("virtual_apis: [{kind: OpenShiftProject}]", "not supported yet: spec.virtual_apis[0].enabled; ")]
-#[case("security_config: {allowed_ressources: [{Path: {path: /, allowed_ports: []}}]}", "not supported yet: spec.security_config.allowed_ressources[0].Path.allowed_ports; ")]
+#[case(
+    "auth_config: {jwt: [{issuer: {url: 'https://i', audiences: [a]}, claim_mappings: {username: {expression: e}}}]}",
+    "not supported yet: spec.auth_config.jwt; "
+)]
+#[case(
+    "auth_config: {oidc_provider: {enabled: true, issuer_url: i, client_id: c, client_secret: s}}",
+    "not supported yet: spec.auth_config.oidc_provider.enabled; "
+)]
+#[case(
+    "virtual_apis: [{kind: OpenShiftProject}]",
+    "not supported yet: spec.virtual_apis[0].enabled; "
+)]
+#[case(
+    "security_config: {allowed_ressources: [{Path: {path: /, allowed_ports: []}}]}",
+    "not supported yet: spec.security_config.allowed_ressources[0].Path.allowed_ports; "
+)]
 fn what_is_not_built_refuses_the_cluster(#[case] more: &str, #[case] start: &str) {
     let object = read(&format!("{CERT}{SERVICE}  {more}\n")).unwrap();
     let found = object.spec.unsupported();
@@ -201,11 +264,18 @@ fn what_is_not_built_refuses_the_cluster(#[case] more: &str, #[case] start: &str
 #[test]
 fn the_review_follows_the_mode_unless_it_is_written() {
     let credential = "  upstream_mode: Impersonate\n  gateway_credential: {TokenFile: {path: t}}\n";
-    let review = |more: &str| read(&format!("{CERT}{SERVICE}{more}")).unwrap().spec.review();
+    let review = |more: &str| {
+        read(&format!("{CERT}{SERVICE}{more}"))
+            .unwrap()
+            .spec
+            .review()
+    };
     assert_eq!(review(""), Review::SelfSubjectReview);
     assert_eq!(review(credential), Review::TokenReview);
     assert_eq!(
-        review(&format!("{credential}  auth_config: {{review: SelfSubjectReview}}\n")),
+        review(&format!(
+            "{credential}  auth_config: {{review: SelfSubjectReview}}\n"
+        )),
         Review::SelfSubjectReview
     );
 }

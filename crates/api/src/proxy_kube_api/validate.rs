@@ -4,17 +4,14 @@ use portcullis_core::yaml::Fault;
 use url::Url;
 
 use super::{
-    Certificate, GatewayCredential, KeyReference, KubernetesService, Material, ProxyKubeApi,
-    ProxyKubeApiSpec, Review, Service, TokenSource, UpstreamMode,
+    Certificate, GatewayCredential, KeyReference, KubernetesService, MAX_HOSTS, Material,
+    ProxyKubeApi, ProxyKubeApiSpec, Review, Service, TokenSource, UpstreamMode,
 };
 use crate::names;
 use crate::rules::Rules;
 
 pub(super) mod authentication;
 mod security;
-
-/// Most host names of one cluster.
-pub(super) const MAX_HOSTS: usize = 64;
 
 const DNS_LABEL: &str = "use lower-case letters, digits and '-'";
 
@@ -49,7 +46,12 @@ impl ProxyKubeApiSpec {
         ];
         for (field, group) in groups {
             let empty = group.as_ref().is_some_and(String::is_empty);
-            rules.check(!empty, field, "is empty", "name a group, or remove the field");
+            rules.check(
+                !empty,
+                field,
+                "is empty",
+                "name a group, or remove the field",
+            );
         }
         if let Some(client) = &self.client_cert {
             material("spec.client_cert.cert", &client.cert, &mut rules);
@@ -82,7 +84,12 @@ impl ProxyKubeApiSpec {
         let impersonate = self.upstream_mode == UpstreamMode::Impersonate;
         let field = "spec.upstream_mode";
         let message = "Impersonate needs an identity of the gateway";
-        rules.check(!impersonate || credential, field, message, "set spec.gateway_credential");
+        rules.check(
+            !impersonate || credential,
+            field,
+            message,
+            "set spec.gateway_credential",
+        );
         let message = "Impersonate needs to know who calls";
         let remedy = "set spec.auth_config.disable_validation to false";
         rules.check(!(impersonate && unchecked), field, message, remedy);
@@ -97,7 +104,12 @@ impl ProxyKubeApiSpec {
         let by_token = auth.is_some_and(|auth| auth.review == Some(Review::TokenReview));
         let field = "spec.auth_config.review";
         let message = "TokenReview needs an identity of the gateway";
-        rules.check(!by_token || credential, field, message, "set spec.gateway_credential");
+        rules.check(
+            !by_token || credential,
+            field,
+            message,
+            "set spec.gateway_credential",
+        );
         let message = "needs to know who calls";
         let blind = self.proxy_group.is_some() && unchecked;
         let remedy = "set spec.auth_config.disable_validation to false";
@@ -111,7 +123,10 @@ impl ProxyKubeApiSpec {
             UpstreamMode::PassThrough => Review::SelfSubjectReview,
             UpstreamMode::Impersonate => Review::TokenReview,
         };
-        self.auth_config.as_ref().and_then(|auth| auth.review).unwrap_or(default)
+        self.auth_config
+            .as_ref()
+            .and_then(|auth| auth.review)
+            .unwrap_or(default)
     }
 }
 
@@ -123,7 +138,12 @@ fn hosts(hosts: &[String], rules: &mut Rules) {
         let remedy = "write an exact lower-case DNS name without port";
         rules.check(names::is_host(host), &field, "is no host name", remedy);
         let before = hosts.iter().take(index);
-        rules.check(!before.into_iter().any(|h| h == host), &field, "is given twice", "remove it");
+        rules.check(
+            !before.into_iter().any(|h| h == host),
+            &field,
+            "is given twice",
+            "remove it",
+        );
     }
 }
 
@@ -133,9 +153,19 @@ fn kubernetes_service(service: &KubernetesService, rules: &mut Rules) {
     rules.check(name, &field("name"), "is no Service name", DNS_LABEL);
     namespace(&field("namespace"), service.namespace.as_deref(), rules);
     let zero = service.port == Some(0);
-    rules.check(!zero, &field("port"), "is out of range", "write a value from 1 to 65535");
+    rules.check(
+        !zero,
+        &field("port"),
+        "is out of range",
+        "write a value from 1 to 65535",
+    );
     let empty = service.port_name.as_ref().is_some_and(String::is_empty);
-    rules.check(!empty, &field("port_name"), "is empty", "name a port, or remove the field");
+    rules.check(
+        !empty,
+        &field("port_name"),
+        "is empty",
+        "name a port, or remove the field",
+    );
 }
 
 /// Checks the text before it is parsed: parsers resolve dot segments silently.
@@ -158,16 +188,22 @@ fn external_url(text: &str) -> Result<(), (&'static str, &'static str)> {
     if !url.has_host() || url.port() == Some(0) {
         return Err(("names no host and port to connect to", FORM));
     }
-    if text.contains(odd) || !path.is_empty() && path.split('/').any(|s| matches!(s, "" | "." | ".."))
+    if text.contains(odd)
+        || !path.is_empty() && path.split('/').any(|s| matches!(s, "" | "." | ".."))
     {
-        return Err(("has a path that could be read in two ways", "write a plain path prefix"));
+        return Err((
+            "has a path that could be read in two ways",
+            "write a plain path prefix",
+        ));
     }
     Ok(())
 }
 
 fn certificate(field: &str, certificate: &Certificate, rules: &mut Rules) {
     match certificate {
-        Certificate::Secret(reference) => key_reference(&format!("{field}.Secret"), reference, rules),
+        Certificate::Secret(reference) => {
+            key_reference(&format!("{field}.Secret"), reference, rules);
+        }
         Certificate::ConfigMap(reference) => {
             key_reference(&format!("{field}.ConfigMap"), reference, rules);
         }
@@ -176,7 +212,11 @@ fn certificate(field: &str, certificate: &Certificate, rules: &mut Rules) {
         Certificate::Insecure(_) | Certificate::SystemRoots(true) => {}
         Certificate::SystemRoots(false) => {
             let remedy = "set it to true, or name authorities in another way";
-            rules.fault(format!("{field}.SystemRoots"), "false trusts nobody", remedy);
+            rules.fault(
+                format!("{field}.SystemRoots"),
+                "false trusts nobody",
+                remedy,
+            );
         }
     }
 }
@@ -215,7 +255,11 @@ fn key_reference(field: &str, reference: &KeyReference, rules: &mut Rules) {
     let key = names::is_data_key(&reference.key);
     let remedy = "use letters, digits, '-', '_' and '.'";
     rules.check(key, &format!("{field}.key"), "is no key", remedy);
-    namespace(&format!("{field}.namespace"), reference.namespace.as_deref(), rules);
+    namespace(
+        &format!("{field}.namespace"),
+        reference.namespace.as_deref(),
+        rules,
+    );
 }
 
 fn namespace(field: &str, namespace: Option<&str>, rules: &mut Rules) {
@@ -224,9 +268,19 @@ fn namespace(field: &str, namespace: Option<&str>, rules: &mut Rules) {
 }
 
 fn not_blank(field: &str, text: &str, rules: &mut Rules) {
-    rules.check(!text.trim().is_empty(), field, "is empty", "write PEM, or base64 of PEM");
+    rules.check(
+        !text.trim().is_empty(),
+        field,
+        "is empty",
+        "write PEM, or base64 of PEM",
+    );
 }
 
 fn file_path(field: &str, path: &std::path::Path, rules: &mut Rules) {
-    rules.check(!path.as_os_str().is_empty(), field, "is empty", "write a path");
+    rules.check(
+        !path.as_os_str().is_empty(),
+        field,
+        "is empty",
+        "write a path",
+    );
 }

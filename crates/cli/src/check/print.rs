@@ -110,12 +110,7 @@ fn yaml(printed: &Printed<'_>, out: &mut dyn Write) -> io::Result<()> {
     fields(&printed.summary, "  ", "  ", out)
 }
 
-fn fields(
-    of: &impl Serialize,
-    first: &str,
-    further: &str,
-    out: &mut dyn Write,
-) -> io::Result<()> {
+fn fields(of: &impl Serialize, first: &str, further: &str, out: &mut dyn Write) -> io::Result<()> {
     let value = serde_json::to_value(of)?;
     for (index, (key, value)) in value.as_object().into_iter().flatten().enumerate() {
         let lead = if index == 0 { first } else { further };

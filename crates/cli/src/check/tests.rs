@@ -49,7 +49,11 @@ fn a_good_installation_passes() {
     ]);
     let summary = "0 errors, 0 warnings; 1 cluster, 1 gateway configuration, 2 files\n";
     for paths in [&["gateway.yaml"][..], &["gateway.yaml", "clusters"], &["."]] {
-        assert_eq!(run(&folder, paths, Output::Table), (PASS, summary.to_owned()), "{paths:?}");
+        assert_eq!(
+            run(&folder, paths, Output::Table),
+            (PASS, summary.to_owned()),
+            "{paths:?}"
+        );
     }
 }
 
@@ -66,7 +70,7 @@ fn every_fault_of_every_file_is_printed() {
     assert_eq!(code, LOAD_ERROR);
     let lines: Vec<_> = text.lines().collect();
     let starts = [
-        "error: ./gateway.yaml:3:34: listen.tls.keyFile: ./none.key cannot be read: ",
+        "error: ./gateway.yaml:3:35: listen.tls.keyFile: ./none.key cannot be read: ",
         "error: ./clusters/a.yaml:5:3: spec.crt: unknown field; known here: ",
         "error: ./clusters/a.yaml:4:1: spec.cert: is required; add it",
         "error: ./clusters/c.yaml:1:1: kind: this kind has no meaning here; known here: ",
@@ -81,7 +85,8 @@ fn every_fault_of_every_file_is_printed() {
 
 #[test]
 fn what_has_no_effect_is_a_warning_at_its_place() {
-    let more = "  dashboard_group: g\n  virtual_apis:\n  - kind: OpenShiftProject\n    enabled: true\n";
+    let more =
+        "  dashboard_group: g\n  virtual_apis:\n  - kind: OpenShiftProject\n    enabled: true\n";
     let folder = folder(&[("a.yaml", &format!("{CLUSTER}{more}"))]);
     let (code, text) = run(&folder, &["a.yaml"], Output::Table);
     assert_eq!(code, PASS);
@@ -106,13 +111,22 @@ fn programs_get_the_same_facts(#[case] output: Output) {
     assert_eq!(printed["errors"][1]["message"], "is required");
     assert_eq!(printed["warnings"], serde_json::json!([]));
     assert_eq!(printed["summary"]["errors"], 2);
-    assert_eq!(serde_json::from_str::<Value>(&text).is_ok(), output == Output::Json);
+    assert_eq!(
+        serde_json::from_str::<Value>(&text).is_ok(),
+        output == Output::Json
+    );
 }
 
 #[test]
 fn the_gateway_says_whether_other_namespaces_may_be_used() {
-    let cluster = CLUSTER.replace("{SystemRoots: true}", "{ConfigMap: {name: ca, namespace: other, key: ca}}");
-    let authority = rcgen::generate_simple_self_signed(["ca".to_owned()]).unwrap().cert.pem();
+    let cluster = CLUSTER.replace(
+        "{SystemRoots: true}",
+        "{ConfigMap: {name: ca, namespace: other, key: ca}}",
+    );
+    let authority = rcgen::generate_simple_self_signed(["ca".to_owned()])
+        .unwrap()
+        .cert
+        .pem();
     let map = serde_json::json!({
         "apiVersion": "v1", "kind": "ConfigMap",
         "metadata": { "name": "ca", "namespace": "other" }, "data": { "ca": authority },
@@ -129,9 +143,18 @@ fn the_gateway_says_whether_other_namespaces_may_be_used() {
     let strict = files(GATEWAY);
     let (code, text) = run(&strict, &["gateway.yaml", "clusters"], Output::Table);
     assert_eq!(code, LOAD_ERROR);
-    assert!(text.contains("spec.cert.ConfigMap.namespace: is another namespace than the object's own"), "{text}");
-    let lenient = files(&GATEWAY.replace("clusters}", "clusters, allowCrossNamespaceReferences: true}"));
-    assert_eq!(run(&lenient, &["gateway.yaml", "clusters"], Output::Table).0, PASS);
+    assert!(
+        text.contains("spec.cert.ConfigMap.namespace: is another namespace than the object's own"),
+        "{text}"
+    );
+    let lenient = files(&GATEWAY.replace(
+        "clusters}",
+        "clusters, allowCrossNamespaceReferences: true}",
+    ));
+    assert_eq!(
+        run(&lenient, &["gateway.yaml", "clusters"], Output::Table).0,
+        PASS
+    );
     assert_eq!(run(&lenient, &["gateway.yaml"], Output::Table).0, PASS);
 }
 
@@ -140,5 +163,8 @@ fn what_is_not_there_is_an_error() {
     let folder = folder(&[]);
     let (code, text) = run(&folder, &["nowhere.yaml"], Output::Table);
     assert_eq!(code, LOAD_ERROR);
-    assert!(text.starts_with("error: ./nowhere.yaml: cannot be read: "), "{text}");
+    assert!(
+        text.starts_with("error: ./nowhere.yaml: cannot be read: "),
+        "{text}"
+    );
 }

@@ -101,7 +101,7 @@ impl Composer {
         let place = place(span.start);
         match event {
             Event::Scalar(text, style, anchor, tag) => {
-                let value = match scalar_value(&text, style, tag.as_deref()) {
+                let value = match scalar::value(&text, style, tag.as_deref()) {
                     Ok(value) => value,
                     Err(fault) => {
                         self.report(place, self.at_field(fault));
@@ -160,7 +160,7 @@ impl Composer {
         collection: Collection,
     ) -> Result<(), Stop> {
         if let Some(tag) = tag.filter(|tag| !(tag.is_yaml_core_schema() && tag.suffix == own_tag)) {
-            self.report(place, self.at_field(unknown_tag(tag)));
+            self.report(place, self.at_field(scalar::unknown_tag(tag)));
         }
         if self.frames.len() >= MAX_DEPTH {
             let message = format!("nested deeper than {MAX_DEPTH} levels");
@@ -358,65 +358,6 @@ fn key_text(value: Value) -> Result<String, Fault> {
         format!("a key is {kind}, not a string"),
         "put the key in quotes",
     ))
-}
-
-fn scalar_value(text: &str, style: ScalarStyle, tag: Option<&Tag>) -> Result<Value, Fault> {
-    let plain = || {
-        let fault = |problem| Fault::new("", format!("the value {problem}"), "put it in quotes");
-        scalar::resolve(text).map_err(fault)
-    };
-    let Some(tag) = tag else {
-        return if style == ScalarStyle::Plain {
-            plain()
-        } else {
-            Ok(text.into())
-        };
-    };
-    let mismatch = || {
-        Fault::new(
-            "",
-            format!("the value is not what its tag {tag} says"),
-            "remove the tag",
-        )
-    };
-    if tag.handle.is_empty() && tag.suffix == "!" || tag.handle == "!" && tag.suffix.is_empty() {
-        return Ok(text.into());
-    }
-    match tag.suffix.as_str() {
-        _ if !tag.is_yaml_core_schema() => Err(unknown_tag(tag)),
-        "str" => Ok(text.into()),
-        "int" => plain().and_then(|v| {
-            if v.is_i64() || v.is_u64() {
-                Ok(v)
-            } else {
-                Err(mismatch())
-            }
-        }),
-        "float" => plain().and_then(|v| {
-            if v.is_number() {
-                Ok(v)
-            } else {
-                Err(mismatch())
-            }
-        }),
-        "bool" => plain().and_then(|v| {
-            if v.is_boolean() {
-                Ok(v)
-            } else {
-                Err(mismatch())
-            }
-        }),
-        "null" => plain().and_then(|v| if v.is_null() { Ok(v) } else { Err(mismatch()) }),
-        _ => Err(unknown_tag(tag)),
-    }
-}
-
-fn unknown_tag(tag: &Tag) -> Fault {
-    Fault::new(
-        "",
-        format!("the tag {tag} has no meaning here"),
-        "remove the tag",
-    )
 }
 
 fn place(marker: Marker) -> Place {

@@ -77,6 +77,7 @@ fn fault(path: &Path, message: &str) -> Fault {
         return Fault::new(field, "unknown value", remedy);
     }
     let (problem, remedy) = match message.rsplit_once(", expected ") {
+        Some((problem, "a string")) => (problem, "put the value in quotes".to_owned()),
         Some((problem, expected)) => (problem, format!("expected {expected}")),
         None => (message, String::new()),
     };

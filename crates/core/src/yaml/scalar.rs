@@ -1,11 +1,58 @@
-//! What a plain scalar means: YAML 1.1 as Kubernetes tools read it.
+//! What a scalar means: YAML 1.1 as Kubernetes tools read it.
 //!
 //! Upstream counterpart: the resolver of `go.yaml.in/yaml/v2`. Timestamps stay strings there too.
 
+use saphyr_parser::{ScalarStyle, Tag};
 use serde_json::{Number, Value};
 
+use super::Fault;
+
+/// The value of a scalar as it is written.
+pub(super) fn value(text: &str, style: ScalarStyle, tag: Option<&Tag>) -> Result<Value, Fault> {
+    let plain = || {
+        let fault = |problem| Fault::new("", format!("the value {problem}"), "put it in quotes");
+        resolve(text).map_err(fault)
+    };
+    let Some(tag) = tag else {
+        return if style == ScalarStyle::Plain {
+            plain()
+        } else {
+            Ok(text.into())
+        };
+    };
+    let must = |is: &dyn Fn(&Value) -> bool| {
+        let value = plain()?;
+        let message = || format!("the value is not what its tag {tag} says");
+        if is(&value) {
+            Ok(value)
+        } else {
+            Err(Fault::new("", message(), "remove the tag"))
+        }
+    };
+    if tag.handle.is_empty() && tag.suffix == "!" || tag.handle == "!" && tag.suffix.is_empty() {
+        return Ok(text.into());
+    }
+    match tag.suffix.as_str() {
+        _ if !tag.is_yaml_core_schema() => Err(unknown_tag(tag)),
+        "str" => Ok(text.into()),
+        "int" => must(&|v| v.is_i64() || v.is_u64()),
+        "float" => must(&Value::is_number),
+        "bool" => must(&Value::is_boolean),
+        "null" => must(&Value::is_null),
+        _ => Err(unknown_tag(tag)),
+    }
+}
+
+pub(super) fn unknown_tag(tag: &Tag) -> Fault {
+    Fault::new(
+        "",
+        format!("the tag {tag} has no meaning here"),
+        "remove the tag",
+    )
+}
+
 /// The value of an unquoted scalar, or why JSON has none.
-pub(super) fn resolve(text: &str) -> Result<Value, &'static str> {
+fn resolve(text: &str) -> Result<Value, &'static str> {
     Ok(match text {
         "" | "~" | "null" | "Null" | "NULL" => Value::Null,
         "y" | "Y" | "yes" | "Yes" | "YES" | "on" | "On" | "ON" | "true" | "True" | "TRUE" => {

@@ -99,7 +99,9 @@ impl TlsFiles {
             let mut tick = tokio::time::interval(POLL);
             loop {
                 tick.tick().await;
-                let Some(current) = current.upgrade() else { return };
+                let Some(current) = current.upgrade() else {
+                    return;
+                };
                 match self.read() {
                     Ok(read) if read == last => {}
                     Ok(read) => {
@@ -110,7 +112,9 @@ impl TlsFiles {
                                 current.store(built);
                                 tracing::info!("the listener's certificate was reloaded");
                             }
-                            Err(error) => tracing::error!("the listener keeps its certificate: {error}"),
+                            Err(error) => {
+                                tracing::error!("the listener keeps its certificate: {error}");
+                            }
                         }
                         last = read;
                     }
@@ -126,8 +130,10 @@ impl TlsFiles {
 
     fn read(&self) -> Result<Contents, TlsFilesError> {
         let read = |path: &Path| {
-            std::fs::read(path)
-                .map_err(|source| TlsFilesError::Read { path: path.to_owned(), source })
+            std::fs::read(path).map_err(|source| TlsFilesError::Read {
+                path: path.to_owned(),
+                source,
+            })
         };
         Ok(Contents {
             certificate: read(&self.certificate)?,
@@ -157,18 +163,25 @@ impl TlsFiles {
             (Some(path), Some(bundle)) => {
                 let mut roots = RootCertStore::empty();
                 for certificate in CertificateDer::pem_slice_iter(bundle) {
-                    roots.add(certificate.map_err(pem(path))?).map_err(rustls(path))?;
+                    roots
+                        .add(certificate.map_err(pem(path))?)
+                        .map_err(rustls(path))?;
                 }
-                let verifier = WebPkiClientVerifier::builder_with_provider(Arc::new(roots), provider)
-                    .allow_unauthenticated()
-                    .build()
-                    .map_err(|source| TlsFilesError::ClientCa { path: path.clone(), source })?;
+                let verifier =
+                    WebPkiClientVerifier::builder_with_provider(Arc::new(roots), provider)
+                        .allow_unauthenticated()
+                        .build()
+                        .map_err(|source| TlsFilesError::ClientCa {
+                            path: path.clone(),
+                            source,
+                        })?;
                 builder.with_client_cert_verifier(verifier)
             }
             _ => builder.with_no_client_auth(),
         };
-        let mut config =
-            builder.with_single_cert(chain, key).map_err(rustls(&self.certificate))?;
+        let mut config = builder
+            .with_single_cert(chain, key)
+            .map_err(rustls(&self.certificate))?;
         if self.http2 {
             config.alpn_protocols.push(ALPN_H2.to_vec());
         }

@@ -61,7 +61,9 @@ impl Authenticator {
         cache: AuthenticationSettings,
     ) -> Result<Self, rustls::crypto::GetRandomFailed> {
         let mut salt = [0; 32];
-        rustls::crypto::aws_lc_rs::default_provider().secure_random.fill(&mut salt)?;
+        rustls::crypto::aws_lc_rs::default_provider()
+            .secure_random
+            .fill(&mut salt)?;
         Ok(Self {
             settings,
             tokens: TokenCache::new(cache.token_cache_size, cache.token_cache_ttl, salt),
@@ -90,7 +92,9 @@ impl Authenticator {
     ) -> Result<Arc<UserInfo>, Error> {
         let key = self.tokens.key(cluster.label(), token);
         let report = |result, cached| {
-            exchange.observer.authentication(cluster.label(), "token", result, cached);
+            exchange
+                .observer
+                .authentication(cluster.label(), "token", result, cached);
         };
         match self.tokens.get(&key, Instant::now()) {
             Some(Remembered::User(user)) => {
@@ -103,7 +107,11 @@ impl Authenticator {
             }
             None => {}
         }
-        match self.logins.run(&key, self.ask_whose(cluster, key, token)).await {
+        match self
+            .logins
+            .run(&key, self.ask_whose(cluster, key, token))
+            .await
+        {
             Ok(Some(user)) => {
                 report("success", false);
                 Ok(user)
@@ -185,16 +193,22 @@ impl Authenticator {
             evaluation.answer(&verdict);
         }
         let granted = evaluation.outcome()?;
-        self.modes.insert(asker, granted.mode, MODE_TTL, Instant::now());
+        self.modes
+            .insert(asker, granted.mode, MODE_TTL, Instant::now());
         Ok(Arc::new(granted.user))
     }
 
     async fn may(&self, cluster: &Cluster, check: &AccessCheck) -> Result<Arc<Verdict>, Error> {
-        let key = DecisionKey { cluster: cluster.label().to_owned(), check: check.clone() };
+        let key = DecisionKey {
+            cluster: cluster.label().to_owned(),
+            check: check.clone(),
+        };
         if let Some(verdict) = self.decisions.get(&key, Instant::now()) {
             return Ok(verdict);
         }
-        self.questions.run(&key, self.ask_whether(cluster, &key)).await
+        self.questions
+            .run(&key, self.ask_whether(cluster, &key))
+            .await
     }
 
     async fn ask_whether(
@@ -205,10 +219,10 @@ impl Authenticator {
         let (pool, own) = (cluster.gateway_pool()?, cluster.gateway_authorization()?);
         let question = reviews::subject_access_review(&key.check);
         let path = reviews::SUBJECT_ACCESS_REVIEW_PATH;
-        let (code, reply) =
-            review::post(pool, cluster.path_prefix(), path, own, question).await?;
+        let (code, reply) = review::post(pool, cluster.path_prefix(), path, own, question).await?;
         let verdict = Arc::new(reviews::subject_access_review_reply(code, &reply)?);
-        self.decisions.insert(key.clone(), Arc::clone(&verdict), Instant::now());
+        self.decisions
+            .insert(key.clone(), Arc::clone(&verdict), Instant::now());
         Ok(verdict)
     }
 }

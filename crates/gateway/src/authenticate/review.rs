@@ -30,12 +30,17 @@ pub(super) async fn post(
     question: Vec<u8>,
 ) -> Result<(StatusCode, Bytes), Error> {
     let label = pool.connector().label();
-    tokio::time::timeout(DEADLINE, ask(pool, path_prefix, path, authorization, question))
-        .await
-        .unwrap_or_else(|_| {
-            let message = format!("the API server of cluster {label} did not answer a review within {DEADLINE:?}");
-            Err(Error::upstream_timeout(message))
-        })
+    tokio::time::timeout(
+        DEADLINE,
+        ask(pool, path_prefix, path, authorization, question),
+    )
+    .await
+    .unwrap_or_else(|_| {
+        let message = format!(
+            "the API server of cluster {label} did not answer a review within {DEADLINE:?}"
+        );
+        Err(Error::upstream_timeout(message))
+    })
 }
 
 async fn ask(
@@ -60,7 +65,10 @@ async fn ask(
         let headers = request.headers_mut();
         headers.insert(CONTENT_TYPE, HeaderValue::from_static("application/json"));
         headers.insert(ACCEPT, HeaderValue::from_static("application/json"));
-        headers.insert(USER_AGENT, HeaderValue::from_static(concat!("portcullis/", env!("CARGO_PKG_VERSION"))));
+        headers.insert(
+            USER_AGENT,
+            HeaderValue::from_static(concat!("portcullis/", env!("CARGO_PKG_VERSION"))),
+        );
         headers.insert(CONTENT_LENGTH, HeaderValue::from(question.len()));
         if let Some(authorization) = &authorization {
             headers.insert(AUTHORIZATION, authorization.clone());
@@ -75,11 +83,16 @@ async fn ask(
         // A review changes nothing, so a second try on a fresh connection is safe.
         Err(_) if reused => {
             let lease = pool.checkout().await.map_err(unreachable)?;
-            lease.send(request(question)).await.map_err(|e| broken(e.error.to_string()))?
+            lease
+                .send(request(question))
+                .await
+                .map_err(|e| broken(e.error.to_string()))?
         }
         Err(failed) => return Err(broken(failed.error.to_string())),
     };
     let status = response.status();
-    let body = Limited::new(response.into_body(), ANSWER_BYTES_MAX).collect().await;
+    let body = Limited::new(response.into_body(), ANSWER_BYTES_MAX)
+        .collect()
+        .await;
     Ok((status, body.map_err(|e| broken(e.to_string()))?.to_bytes()))
 }

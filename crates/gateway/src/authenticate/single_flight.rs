@@ -14,7 +14,9 @@ pub(crate) struct SingleFlight<K, V> {
 
 impl<K, V> Default for SingleFlight<K, V> {
     fn default() -> Self {
-        Self { flights: Mutex::default() }
+        Self {
+            flights: Mutex::default(),
+        }
     }
 }
 
@@ -23,7 +25,11 @@ impl<K: Eq + Hash + Clone, V: Clone> SingleFlight<K, V> {
     /// next one ask instead.
     pub(crate) async fn run(&self, key: &K, ask: impl Future<Output = V>) -> V {
         let flight = Arc::clone(self.lock().entry(key.clone()).or_default());
-        let landing = Landing { flights: self, key, flight: &flight };
+        let landing = Landing {
+            flights: self,
+            key,
+            flight: &flight,
+        };
         let answer = flight.get_or_init(|| ask).await.clone();
         drop(landing);
         answer
@@ -80,7 +86,11 @@ mod tests {
     async fn a_caller_that_goes_away_leaves_nothing_behind() {
         let flights = SingleFlight::<&str, ()>::default();
         let hanging = flights.run(&"k", std::future::pending());
-        assert!(tokio::time::timeout(std::time::Duration::from_millis(5), hanging).await.is_err());
+        assert!(
+            tokio::time::timeout(std::time::Duration::from_millis(5), hanging)
+                .await
+                .is_err()
+        );
         assert!(flights.lock().is_empty());
     }
 }

@@ -102,10 +102,13 @@ impl TokenFile {
 fn read_token(path: &Path) -> Result<HeaderValue, String> {
     let size = std::fs::metadata(path).map_err(|e| e.to_string())?.len();
     if size > TOKEN_BYTES_MAX {
-        return Err(format!("{size} bytes are more than the {TOKEN_BYTES_MAX} a token may have"));
+        return Err(format!(
+            "{size} bytes are more than the {TOKEN_BYTES_MAX} a token may have"
+        ));
     }
     let text = std::fs::read_to_string(path).map_err(|e| e.to_string())?;
-    bearer(text.trim()).ok_or_else(|| "it is empty or holds characters that no token has".to_owned())
+    bearer(text.trim())
+        .ok_or_else(|| "it is empty or holds characters that no token has".to_owned())
 }
 
 fn bearer(token: &str) -> Option<HeaderValue> {
@@ -133,9 +136,16 @@ mod tests {
         assert_eq!(token.current("a/b").unwrap().unwrap(), "Bearer two");
         std::fs::write(&path, "").unwrap();
         file.read();
-        assert_eq!(token.current("a/b").unwrap().unwrap(), "Bearer two", "the last good one stays");
+        assert_eq!(
+            token.current("a/b").unwrap().unwrap(),
+            "Bearer two",
+            "the last good one stays"
+        );
         std::fs::remove_file(&path).unwrap();
         let missing = GatewayToken::File(TokenFile::follow(&path));
-        assert!(missing.current("a/b").is_err(), "without a token nothing goes out");
+        assert!(
+            missing.current("a/b").is_err(),
+            "without a token nothing goes out"
+        );
     }
 }

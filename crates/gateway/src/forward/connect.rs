@@ -16,8 +16,8 @@ use tokio::net::TcpStream;
 use tokio_rustls::TlsConnector;
 use tokio_rustls::client::TlsStream;
 
-use crate::Body;
 use super::tls::{Identity, TlsSetupError, client_config};
+use crate::Body;
 
 /// ALPN name of HTTP/2.
 pub(crate) const ALPN_H2: &[u8] = b"h2";
@@ -102,12 +102,16 @@ impl Connector {
             443 => upstream.host.clone(),
             port => format!("{}:{port}", upstream.host),
         };
-        let authority = Authority::try_from(authority)
-            .map_err(|e| rustls::Error::General(format!("{} is no valid host: {e}", upstream.host)))?;
+        let authority = Authority::try_from(authority).map_err(|e| {
+            rustls::Error::General(format!("{} is no valid host: {e}", upstream.host))
+        })?;
         let dial_host = upstream.connect_host.as_deref().unwrap_or(bare);
         Ok(Self {
             label: label.to_owned(),
-            dial_host: dial_host.trim_start_matches('[').trim_end_matches(']').to_owned(),
+            dial_host: dial_host
+                .trim_start_matches('[')
+                .trim_end_matches(']')
+                .to_owned(),
             port: upstream.port,
             server_name,
             authority,
@@ -164,11 +168,16 @@ impl Connector {
     async fn open(&self, tls: &Arc<ClientConfig>) -> Result<UpstreamStream, ConnectError> {
         let opening = async {
             let tcp = |e: io::Error| ConnectError::Tcp(Arc::new(e));
-            let stream = TcpStream::connect((self.dial_host.as_str(), self.port)).await.map_err(tcp)?;
+            let stream = TcpStream::connect((self.dial_host.as_str(), self.port))
+                .await
+                .map_err(tcp)?;
             // Small frames (watch events, ends of bodies) must not wait for an acknowledgement.
             stream.set_nodelay(true).map_err(tcp)?;
             TlsConnector::from(Arc::clone(tls))
-                .connect(self.server_name.clone(), BufReader::with_capacity(READ_BUFFER_BYTES, stream))
+                .connect(
+                    self.server_name.clone(),
+                    BufReader::with_capacity(READ_BUFFER_BYTES, stream),
+                )
                 .await
                 .map_err(|e| ConnectError::Tls(Arc::new(e)))
         };

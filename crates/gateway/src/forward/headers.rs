@@ -36,7 +36,10 @@ pub(super) fn clean_request(headers: &mut HeaderMap) {
         .get_all(TE)
         .iter()
         .filter_map(|v| v.to_str().ok())
-        .any(|v| v.split(',').any(|t| t.trim().eq_ignore_ascii_case("trailers")));
+        .any(|v| {
+            v.split(',')
+                .any(|t| t.trim().eq_ignore_ascii_case("trailers"))
+        });
     strip_hop_by_hop(headers);
     identity_headers::strip(headers);
     for name in [HOST, EXPECT, PROXY_AUTHORIZATION, TE] {
@@ -110,7 +113,11 @@ mod tests {
 
     #[test]
     fn a_clients_claim_about_its_address_is_replaced() {
-        let mut map = headers(&[("x-forwarded-for", "6.6.6.6"), ("forwarded", "for=6.6.6.6"), ("x-forwarded-host", "evil")]);
+        let mut map = headers(&[
+            ("x-forwarded-for", "6.6.6.6"),
+            ("forwarded", "for=6.6.6.6"),
+            ("x-forwarded-host", "evil"),
+        ]);
         clean_request(&mut map);
         name_peer(&mut map, "192.0.2.7".parse().unwrap());
         assert_eq!(map.len(), 1);
@@ -119,7 +126,11 @@ mod tests {
 
     #[test]
     fn repeated_answer_headers_stay_one_by_one() {
-        let mut map = headers(&[("warning", "299 - \"a\""), ("warning", "299 - \"b\""), ("retry-after", "7")]);
+        let mut map = headers(&[
+            ("warning", "299 - \"a\""),
+            ("warning", "299 - \"b\""),
+            ("retry-after", "7"),
+        ]);
         clean_response(&mut map);
         assert_eq!(map.get_all("warning").iter().count(), 2);
         assert_eq!(map["retry-after"], "7");

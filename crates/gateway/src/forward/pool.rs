@@ -165,11 +165,18 @@ impl Pool {
                     break sender;
                 }
             };
-            LeaseKind::Http1(Http1Slot { sender: Some(sender), pool: Arc::downgrade(self) })
+            LeaseKind::Http1(Http1Slot {
+                sender: Some(sender),
+                pool: Arc::downgrade(self),
+            })
         };
         drop(state);
         self.report(PoolEvent::Reused);
-        Some(Lease { pool: Arc::clone(self), kind, reused: true })
+        Some(Lease {
+            pool: Arc::clone(self),
+            kind,
+            reused: true,
+        })
     }
 
     async fn dial(self: &Arc<Self>) -> Result<Lease, ConnectError> {
@@ -199,10 +206,17 @@ impl Pool {
             let (sender, connection) = http1::handshake(io).await.map_err(http)?;
             self.drive(connection, true);
             self.state().http1_open += 1;
-            LeaseKind::Http1(Http1Slot { sender: Some(sender), pool: Arc::downgrade(self) })
+            LeaseKind::Http1(Http1Slot {
+                sender: Some(sender),
+                pool: Arc::downgrade(self),
+            })
         };
         self.report(PoolEvent::Opened);
-        Ok(Lease { pool: Arc::clone(self), kind, reused: false })
+        Ok(Lease {
+            pool: Arc::clone(self),
+            kind,
+            reused: false,
+        })
     }
 
     /// Runs a connection to its end.
@@ -215,7 +229,10 @@ impl Pool {
             let ended = connection.await;
             let Some(pool) = pool.upgrade() else { return };
             if let Err(error) = ended {
-                tracing::debug!(cluster = pool.connector.label(), "upstream connection ended: {error}");
+                tracing::debug!(
+                    cluster = pool.connector.label(),
+                    "upstream connection ended: {error}"
+                );
             }
             if http1 {
                 let mut state = pool.state();
@@ -246,7 +263,9 @@ impl Pool {
             let idle = now.saturating_sub(c.last_used.load(Ordering::Relaxed)) > limit;
             !(idle && c.streams.load(Ordering::Relaxed) == 0)
         });
-        state.http1.retain(|(sender, since)| sender.is_ready() && since.elapsed() < IDLE_TIMEOUT);
+        state
+            .http1
+            .retain(|(sender, since)| sender.is_ready() && since.elapsed() < IDLE_TIMEOUT);
     }
 }
 
@@ -254,11 +273,18 @@ impl State {
     /// The connection with most room, if one has room.
     fn roomiest(&self) -> Option<Arc<Http2>> {
         let free = |c: &&Arc<Http2>| {
-            let limit = c.streams_max.load(Ordering::Relaxed).min(STREAMS_PER_CONNECTION_MAX);
+            let limit = c
+                .streams_max
+                .load(Ordering::Relaxed)
+                .min(STREAMS_PER_CONNECTION_MAX);
             c.streams.load(Ordering::Relaxed) < limit
         };
         let load = |c: &&Arc<Http2>| c.streams.load(Ordering::Relaxed);
-        self.http2.iter().filter(free).min_by_key(load).map(Arc::clone)
+        self.http2
+            .iter()
+            .filter(free)
+            .min_by_key(load)
+            .map(Arc::clone)
     }
 }
 
@@ -287,7 +313,10 @@ impl Lease {
                 Some(sender) => sender.try_send_request(request).await,
                 None => {
                     let error = "the connection was given back".into();
-                    return Err(Box::new(SendError { unsent: Some(request), error }));
+                    return Err(Box::new(SendError {
+                        unsent: Some(request),
+                        error,
+                    }));
                 }
             },
         };
@@ -295,7 +324,10 @@ impl Lease {
             Ok(response) => Ok((response, kind)),
             Err(mut e) => {
                 let unsent = e.take_message();
-                Err(Box::new(SendError { unsent, error: e.into_error().into() }))
+                Err(Box::new(SendError {
+                    unsent,
+                    error: e.into_error().into(),
+                }))
             }
         }
     }
@@ -309,7 +341,8 @@ impl Drop for StreamSlot {
 
 impl Drop for Http1Slot {
     fn drop(&mut self) {
-        let (Some(mut sender), Ok(runtime)) = (self.sender.take(), tokio::runtime::Handle::try_current())
+        let (Some(mut sender), Ok(runtime)) =
+            (self.sender.take(), tokio::runtime::Handle::try_current())
         else {
             return;
         };

@@ -83,11 +83,17 @@ pub fn client_config(
 fn roots_from_pem(bundle: &[u8]) -> Result<RootCertStore, TlsSetupError> {
     let mut roots = RootCertStore::empty();
     for certificate in CertificateDer::pem_slice_iter(bundle) {
-        let certificate = certificate
-            .map_err(|source| TlsSetupError::Pem { what: "the CA bundle", source })?;
+        let certificate = certificate.map_err(|source| TlsSetupError::Pem {
+            what: "the CA bundle",
+            source,
+        })?;
         roots.add(certificate)?;
     }
-    if roots.is_empty() { Err(TlsSetupError::EmptyBundle) } else { Ok(roots) }
+    if roots.is_empty() {
+        Err(TlsSetupError::EmptyBundle)
+    } else {
+        Ok(roots)
+    }
 }
 
 /// The system's roots, read once: they are the same for all clusters.
@@ -98,7 +104,11 @@ fn system_roots() -> Result<Arc<RootCertStore>, TlsSetupError> {
         roots.add_parsable_certificates(rustls_native_certs::load_native_certs().certs);
         Arc::new(roots)
     });
-    if roots.is_empty() { Err(TlsSetupError::NoSystemRoots) } else { Ok(Arc::clone(roots)) }
+    if roots.is_empty() {
+        Err(TlsSetupError::NoSystemRoots)
+    } else {
+        Ok(Arc::clone(roots))
+    }
 }
 
 /// `spec.cert: {Insecure: true}`: any certificate will do. The handshake's signatures are still
@@ -141,6 +151,8 @@ impl ServerCertVerifier for AcceptAny {
     }
 
     fn supported_verify_schemes(&self) -> Vec<SignatureScheme> {
-        self.provider.signature_verification_algorithms.supported_schemes()
+        self.provider
+            .signature_verification_algorithms
+            .supported_schemes()
     }
 }

@@ -28,10 +28,13 @@ pub(super) async fn send(
     let answer = attempt_twice(pool, observer, request);
     match deadline {
         None => answer.await,
-        Some(limit) => tokio::time::timeout(limit, answer).await.unwrap_or_else(|_| {
-            let message = format!("the API server of cluster {label} did not answer within {limit:?}");
-            Err(Error::upstream_timeout(message))
-        }),
+        Some(limit) => tokio::time::timeout(limit, answer)
+            .await
+            .unwrap_or_else(|_| {
+                let message =
+                    format!("the API server of cluster {label} did not answer within {limit:?}");
+                Err(Error::upstream_timeout(message))
+            }),
     }
 }
 
@@ -74,7 +77,12 @@ fn receive(
         // Handed on, a 101 would make the client's connection a tunnel that nobody asked for.
         let message =
             format!("the API server of cluster {label} switched protocols without being asked");
-        return Err(Error::new(Blame::Upstream, 502, Reason::InternalError, message));
+        return Err(Error::new(
+            Blame::Upstream,
+            502,
+            Reason::InternalError,
+            message,
+        ));
     }
     let mut body = Body::incoming(incoming);
     body.hold(place);
@@ -84,7 +92,9 @@ fn receive(
 fn unanswered(label: &str, unsent: bool, error: &(dyn std::error::Error + 'static)) -> Error {
     let detail = error_chain(error);
     if unsent {
-        let message = format!("the API server of cluster {label} closed the connection before the request was sent");
+        let message = format!(
+            "the API server of cluster {label} closed the connection before the request was sent"
+        );
         return Error::unavailable(Blame::Upstream, message).with_detail(detail);
     }
     let message = format!(
@@ -145,7 +155,9 @@ pub(super) fn rewrite_location(headers: &mut HeaderMap, own_prefix: &str, upstre
     if own_prefix.is_empty() && upstream_prefix.is_empty() {
         return;
     }
-    let Some(location) = headers.get(LOCATION).and_then(|v| v.to_str().ok()) else { return };
+    let Some(location) = headers.get(LOCATION).and_then(|v| v.to_str().ok()) else {
+        return;
+    };
     // `//host/path` names another host; only a path of the same server is ours to rewrite.
     if !location.starts_with('/') || location.starts_with("//") {
         return;
@@ -167,11 +179,21 @@ mod tests {
     use super::*;
 
     #[rstest]
-    #[case("/clusters/a/b", "", "/openapi/v3/api/v1?hash=X", "/clusters/a/b/openapi/v3/api/v1?hash=X")]
+    #[case(
+        "/clusters/a/b",
+        "",
+        "/openapi/v3/api/v1?hash=X",
+        "/clusters/a/b/openapi/v3/api/v1?hash=X"
+    )]
     #[case("/clusters/a/b", "/k8s", "/k8s/openapi", "/clusters/a/b/openapi")]
     #[case("/clusters/a/b", "/k8s", "/k8svil", "/k8svil")]
     #[case("/clusters/a/b", "", "//evil.example/x", "//evil.example/x")]
-    #[case("/clusters/a/b", "", "https://evil.example/x", "https://evil.example/x")]
+    #[case(
+        "/clusters/a/b",
+        "",
+        "https://evil.example/x",
+        "https://evil.example/x"
+    )]
     #[case("", "/k8s", "/k8s/openapi", "/openapi")]
     #[case("", "", "/openapi", "/openapi")]
     fn a_redirect_stays_below_the_clusters_path(

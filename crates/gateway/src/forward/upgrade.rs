@@ -45,22 +45,33 @@ pub(super) async fn send<G: Send + 'static>(
 ) -> Result<Response<Body>, Error> {
     let label = connector.label().to_owned();
     let client = hyper::upgrade::on(&mut request);
-    let stream = connector.connect_for_upgrade().await.map_err(|e| e.to_error(&label))?;
+    let stream = connector
+        .connect_for_upgrade()
+        .await
+        .map_err(|e| e.to_error(&label))?;
     let failed = |e: hyper::Error| {
-        let message = format!("the API server of cluster {label} closed the connection without an answer");
+        let message =
+            format!("the API server of cluster {label} closed the connection without an answer");
         Error::new(Blame::Upstream, 502, Reason::InternalError, message).with_detail(e.to_string())
     };
-    let (mut sender, connection) =
-        http1::handshake(TokioIo::new(stream)).await.map_err(failed)?;
+    let (mut sender, connection) = http1::handshake(TokioIo::new(stream))
+        .await
+        .map_err(failed)?;
     let driver = tokio::spawn(connection.with_upgrades());
 
     connector.address(&mut request, false);
-    request.headers_mut().insert(CONNECTION, HeaderValue::from_static("Upgrade"));
+    request
+        .headers_mut()
+        .insert(CONNECTION, HeaderValue::from_static("Upgrade"));
     request.headers_mut().insert(UPGRADE, protocol.header());
     let answer = tokio::time::timeout(timeout, sender.send_request(request));
     let mut response = answer
         .await
-        .map_err(|_| Error::upstream_timeout(format!("the API server of cluster {label} did not answer the upgrade in time")))?
+        .map_err(|_| {
+            Error::upstream_timeout(format!(
+                "the API server of cluster {label} did not answer the upgrade in time"
+            ))
+        })?
         .map_err(failed)?;
     if response.status() != StatusCode::SWITCHING_PROTOCOLS {
         let (mut parts, incoming) = response.into_parts();
@@ -69,12 +80,22 @@ pub(super) async fn send<G: Send + 'static>(
         body.hold((sender, guard));
         return Ok(Response::from_parts(parts, body));
     }
-    let agreed = response.headers().get(UPGRADE).and_then(|v| v.to_str().ok());
+    let agreed = response
+        .headers()
+        .get(UPGRADE)
+        .and_then(|v| v.to_str().ok());
     let wanted = protocol.header();
     if !agreed.is_some_and(|a| wanted.to_str().is_ok_and(|w| a.eq_ignore_ascii_case(w))) {
         driver.abort();
-        let message = format!("the API server of cluster {label} switched to a protocol that was not asked for");
-        return Err(Error::new(Blame::Upstream, 502, Reason::InternalError, message));
+        let message = format!(
+            "the API server of cluster {label} switched to a protocol that was not asked for"
+        );
+        return Err(Error::new(
+            Blame::Upstream,
+            502,
+            Reason::InternalError,
+            message,
+        ));
     }
     let upstream = hyper::upgrade::on(&mut response);
     let abort = lifecycle.abort.clone();
@@ -84,7 +105,9 @@ pub(super) async fn send<G: Send + 'static>(
     });
     let (mut parts, _) = response.into_parts();
     headers::clean_response(&mut parts.headers);
-    parts.headers.insert(CONNECTION, HeaderValue::from_static("Upgrade"));
+    parts
+        .headers
+        .insert(CONNECTION, HeaderValue::from_static("Upgrade"));
     parts.headers.insert(UPGRADE, wanted);
     Ok(Response::from_parts(parts, Body::empty()))
 }
@@ -113,4 +136,3 @@ async fn tunnel(client: OnUpgrade, upstream: OnUpgrade, abort: CancellationToken
         () = abort.cancelled() => {}
     }
 }
-

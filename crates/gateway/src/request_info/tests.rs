@@ -10,7 +10,9 @@ fn resolve_at(uri: &str) -> Result<Resolved, Error> {
     let mut off = cluster("demo", "off");
     off.state = ClusterState::Disabled;
     let mut odd = cluster("demo", "odd");
-    odd.state = ClusterState::Refused { reason: "not supported yet: spec.x".to_owned() };
+    odd.state = ClusterState::Refused {
+        reason: "not supported yet: spec.x".to_owned(),
+    };
     let (registry, _sender) = registry(vec![east, off, odd]);
     resolve(&registry, received("GET", uri))
 }
@@ -18,9 +20,21 @@ fn resolve_at(uri: &str) -> Result<Resolved, Error> {
 #[rstest]
 #[case("/clusters/demo/east", "/clusters/demo/east", "/")]
 #[case("/clusters/demo/east/", "/clusters/demo/east", "/")]
-#[case("/clusters/demo/east?timeout=1s", "/clusters/demo/east", "/?timeout=1s")]
-#[case("/clusters/demo/east/api/v1/pods?limit=1", "/clusters/demo/east", "/api/v1/pods?limit=1")]
-#[case("/clusters/demo/east/clusters/demo/off/x", "/clusters/demo/east", "/clusters/demo/off/x")]
+#[case(
+    "/clusters/demo/east?timeout=1s",
+    "/clusters/demo/east",
+    "/?timeout=1s"
+)]
+#[case(
+    "/clusters/demo/east/api/v1/pods?limit=1",
+    "/clusters/demo/east",
+    "/api/v1/pods?limit=1"
+)]
+#[case(
+    "/clusters/demo/east/clusters/demo/off/x",
+    "/clusters/demo/east",
+    "/clusters/demo/off/x"
+)]
 #[case("https://east.example/api/v1/pods", "", "/api/v1/pods")]
 #[case("https://EAST.example.:8443/api", "", "/api")]
 #[case("https://east.example/clusters/demo/off/x", "", "/clusters/demo/off/x")]
@@ -32,7 +46,10 @@ async fn the_cluster_and_the_rest_of_the_target(
 ) {
     let resolved = resolve_at(uri).unwrap();
     assert_eq!(resolved.cluster().label(), "demo/east");
-    let expected = Target { prefix: prefix.to_owned(), path_and_query: rest.to_owned() };
+    let expected = Target {
+        prefix: prefix.to_owned(),
+        path_and_query: rest.to_owned(),
+    };
     assert_eq!(*resolved.target(), expected);
 }
 
@@ -53,37 +70,55 @@ async fn the_cluster_and_the_rest_of_the_target(
 #[case("/clusters/demo/east/api/v1/watch", 400)]
 #[tokio::test]
 async fn everything_else_is_refused(#[case] uri: &str, #[case] code: u16) {
-    let Err(error) = resolve_at(uri) else { panic!("{uri} was resolved") };
+    let Err(error) = resolve_at(uri) else {
+        panic!("{uri} was resolved")
+    };
     assert_eq!(error.status.code, code, "{uri}: {}", error.status.message);
 }
 
 #[tokio::test]
 async fn a_disabled_cluster_and_an_unknown_one_cannot_be_told_apart() {
     let message = |uri| resolve_at(uri).err().map(|e| e.status.message.clone());
-    assert_eq!(message("/clusters/demo/off/api"), message("/clusters/demo/west/api"));
+    assert_eq!(
+        message("/clusters/demo/off/api"),
+        message("/clusters/demo/west/api")
+    );
 }
 
 #[tokio::test]
 async fn a_reload_keeps_clusters_that_did_not_change() {
     let (registry, sender) = registry(vec![cluster("a", "same"), cluster("a", "other")]);
-    let (same, other) = (registry.by_key("a/same").unwrap(), registry.by_key("a/other").unwrap());
+    let (same, other) = (
+        registry.by_key("a/same").unwrap(),
+        registry.by_key("a/other").unwrap(),
+    );
     let mut changed = cluster("a", "other");
     changed.proxy_group = Some("g".to_owned());
-    sender.send(snapshot(vec![cluster("a", "same"), changed])).unwrap();
+    sender
+        .send(snapshot(vec![cluster("a", "same"), changed]))
+        .unwrap();
     let taken_up = async {
         while Arc::ptr_eq(&registry.by_key("a/other").unwrap(), &other) {
             tokio::task::yield_now().await;
         }
     };
-    tokio::time::timeout(std::time::Duration::from_secs(5), taken_up).await.unwrap();
-    assert!(Arc::ptr_eq(&registry.by_key("a/same").unwrap(), &same), "its connections live on");
+    tokio::time::timeout(std::time::Duration::from_secs(5), taken_up)
+        .await
+        .unwrap();
+    assert!(
+        Arc::ptr_eq(&registry.by_key("a/same").unwrap(), &same),
+        "its connections live on"
+    );
 }
 
 fn upgrade(headers: &[(&'static str, &'static str)], path: &str) -> Option<UpgradeProtocol> {
     let (registry, _sender) = registry(vec![cluster("a", "b")]);
     let mut received = received("GET", &format!("/clusters/a/b{path}"));
     for (name, value) in headers {
-        received.request.headers_mut().append(*name, value.parse().unwrap());
+        received
+            .request
+            .headers_mut()
+            .append(*name, value.parse().unwrap());
     }
     resolve(&registry, received).unwrap().upgrade()
 }
@@ -93,12 +128,26 @@ async fn only_a_request_by_the_book_may_switch_protocols() {
     let exec = "/api/v1/namespaces/d/pods/p/exec";
     let web = ("upgrade", "websocket");
     let asked = ("connection", "keep-alive, Upgrade");
-    assert_eq!(upgrade(&[asked, web], exec), Some(UpgradeProtocol::WebSocket));
-    assert_eq!(upgrade(&[asked, ("upgrade", "SPDY/3.1")], exec), Some(UpgradeProtocol::Spdy31));
+    assert_eq!(
+        upgrade(&[asked, web], exec),
+        Some(UpgradeProtocol::WebSocket)
+    );
+    assert_eq!(
+        upgrade(&[asked, ("upgrade", "SPDY/3.1")], exec),
+        Some(UpgradeProtocol::Spdy31)
+    );
     assert_eq!(upgrade(&[web], exec), None, "Connection does not say so");
     assert_eq!(upgrade(&[asked, ("upgrade", "h2c")], exec), None);
-    assert_eq!(upgrade(&[asked, web, ("upgrade", "h2c")], exec), None, "two protocols");
-    assert_eq!(upgrade(&[asked, web], "/api/v1/pods"), None, "a list stays a list");
+    assert_eq!(
+        upgrade(&[asked, web, ("upgrade", "h2c")], exec),
+        None,
+        "two protocols"
+    );
+    assert_eq!(
+        upgrade(&[asked, web], "/api/v1/pods"),
+        None,
+        "a list stays a list"
+    );
 }
 
 #[tokio::test]
@@ -108,5 +157,8 @@ async fn what_the_outer_layers_learn() {
     let exchange = Arc::clone(&received.exchange);
     resolve(&registry, received).unwrap();
     let facts = exchange.facts.get().unwrap();
-    assert_eq!((facts.class, &*facts.verb, &*facts.resource), (VerbClass::Watch, "watch", "pods"));
+    assert_eq!(
+        (facts.class, &*facts.verb, &*facts.resource),
+        (VerbClass::Watch, "watch", "pods")
+    );
 }

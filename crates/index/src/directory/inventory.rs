@@ -65,7 +65,10 @@ impl Inventory {
     /// Leaves out `GatewayConfiguration` documents, which are a fault otherwise.
     #[must_use]
     pub fn with_gateways(self) -> Self {
-        Self { gateways: true, ..self }
+        Self {
+            gateways: true,
+            ..self
+        }
     }
 
     /// Adds the files of a folder.
@@ -86,12 +89,16 @@ impl Inventory {
         self.bytes = self.bytes.saturating_add(bytes.len());
         if self.bytes > MAX_TOTAL_BYTES {
             let message = format!("with this file there are more than {MAX_TOTAL_BYTES} bytes");
-            return self.diagnostics.push(Diagnostic::of_file(file, message, "use fewer files"));
+            return self
+                .diagnostics
+                .push(Diagnostic::of_file(file, message, "use fewer files"));
         }
         self.files.push(file.clone());
         let folder = path.parent().unwrap_or(Path::new(""));
         match yaml::parse(&file, &bytes) {
-            Ok(documents) => documents.into_iter().for_each(|doc| self.add_document(doc, folder)),
+            Ok(documents) => documents
+                .into_iter()
+                .for_each(|doc| self.add_document(doc, folder)),
             Err(found) => self.diagnostics.extend(found),
         }
     }
@@ -102,14 +109,24 @@ impl Inventory {
         match (api_version, kind) {
             (proxy_kube_api::API_VERSION, proxy_kube_api::KIND) => {
                 if let Some(object) = self.decode::<ProxyKubeApi>(&document) {
-                    let name = (object.metadata.namespace().to_owned(), object.metadata.name.clone());
+                    let name = (
+                        object.metadata.namespace().to_owned(),
+                        object.metadata.name.clone(),
+                    );
                     self.claim(proxy_kube_api::KIND, name, &document);
-                    self.clusters.push(Object { document, folder: folder.to_owned(), object });
+                    self.clusters.push(Object {
+                        document,
+                        folder: folder.to_owned(),
+                        object,
+                    });
                 }
             }
             ("v1", "Secret") => {
                 if let Some(secret) = self.decode::<Secret>(&document) {
-                    let name = (secret.metadata.namespace().to_owned(), secret.metadata.name.clone());
+                    let name = (
+                        secret.metadata.namespace().to_owned(),
+                        secret.metadata.name.clone(),
+                    );
                     self.claim("Secret", name.clone(), &document);
                     match secret.values() {
                         Ok(values) => _ = self.secrets.insert(name, values),
@@ -119,7 +136,10 @@ impl Inventory {
             }
             ("v1", "ConfigMap") => {
                 if let Some(map) = self.decode::<ConfigMap>(&document) {
-                    let name = (map.metadata.namespace().to_owned(), map.metadata.name.clone());
+                    let name = (
+                        map.metadata.namespace().to_owned(),
+                        map.metadata.name.clone(),
+                    );
                     self.claim("ConfigMap", name.clone(), &document);
                     match map.values() {
                         Ok(values) => _ = self.config_maps.insert(name, values),
@@ -127,8 +147,7 @@ impl Inventory {
                     }
                 }
             }
-            (gateway_configuration::API_VERSION, gateway_configuration::KIND)
-                if self.gateways => {}
+            (gateway_configuration::API_VERSION, gateway_configuration::KIND) if self.gateways => {}
             _ => {
                 let fault = self.unknown_kind(&document);
                 self.report(&document, vec![fault]);
@@ -152,7 +171,9 @@ impl Inventory {
     }
 
     fn decode<T: DeserializeOwned>(&mut self, document: &Document) -> Option<T> {
-        yaml::decode(document).map_err(|found| self.diagnostics.extend(found)).ok()
+        yaml::decode(document)
+            .map_err(|found| self.diagnostics.extend(found))
+            .ok()
     }
 
     /// Reports a second object of the same name.
@@ -161,12 +182,20 @@ impl Inventory {
         let here = format!("{}:{}", document.file(), place.line);
         if let Some(first) = self.origins.insert((kind, name), here) {
             let message = format!("another {kind} of this name stands at {first}");
-            self.report(document, vec![Fault::new("metadata.name", message, "remove one of the two")]);
+            self.report(
+                document,
+                vec![Fault::new(
+                    "metadata.name",
+                    message,
+                    "remove one of the two",
+                )],
+            );
         }
     }
 
     fn report(&mut self, document: &Document, faults: Vec<Fault>) {
-        self.diagnostics.extend(faults.into_iter().map(|fault| document.diagnose(fault)));
+        self.diagnostics
+            .extend(faults.into_iter().map(|fault| document.diagnose(fault)));
     }
 
     /// Resolves all clusters.
@@ -176,9 +205,16 @@ impl Inventory {
     pub fn finish(mut self) -> Result<Loaded, Vec<Diagnostic>> {
         let mut candidates = Vec::new();
         let mut hosts = BTreeMap::new();
-        for Object { document, folder, object } in std::mem::take(&mut self.clusters) {
-            let policy =
-                Policy { cross_namespace: self.cross_namespace, files: Files::In(&folder) };
+        for Object {
+            document,
+            folder,
+            object,
+        } in std::mem::take(&mut self.clusters)
+        {
+            let policy = Policy {
+                cross_namespace: self.cross_namespace,
+                files: Files::In(&folder),
+            };
             match Candidate::new(&object, &policy, &self) {
                 Ok(candidate) => candidates.push((candidate, document)),
                 Err(faults) => self.report(&document, faults),
@@ -199,7 +235,10 @@ impl Inventory {
             self.diagnostics.truncate(MAX_DIAGNOSTICS);
             return Err(self.diagnostics);
         }
-        Ok(Loaded { clusters: candidates, files: self.files })
+        Ok(Loaded {
+            clusters: candidates,
+            files: self.files,
+        })
     }
 }
 

@@ -41,9 +41,10 @@ pub(super) fn trust(written: &Certificate, context: Context<'_>) -> Result<Trust
             (field, config_map(field, reference, context)?)
         }
         Certificate::Cert(text) => ("spec.cert.Cert", text.0.reveal().clone().into_bytes()),
-        Certificate::File(file) => {
-            ("spec.cert.File.path", read("spec.cert.File.path", &file.path, context)?)
-        }
+        Certificate::File(file) => (
+            "spec.cert.File.path",
+            read("spec.cert.File.path", &file.path, context)?,
+        ),
     };
     certificates(field, &bytes).map(Trust::Pem)
 }
@@ -54,13 +55,13 @@ pub(super) fn gateway_credential(
     context: Context<'_>,
 ) -> Result<GatewayCredential, Vec<Fault>> {
     let one = |fault| vec![fault];
-    let pair = |cert: Result<Vec<u8>, Fault>, key: Result<Redacted<Vec<u8>>, Fault>| match (cert, key)
-    {
-        (Ok(cert_pem), Ok(key_pem)) => {
-            Ok(GatewayCredential::ClientCertificate { cert_pem, key_pem })
-        }
-        (cert, key) => Err(cert.err().into_iter().chain(key.err()).collect()),
-    };
+    let pair =
+        |cert: Result<Vec<u8>, Fault>, key: Result<Redacted<Vec<u8>>, Fault>| match (cert, key) {
+            (Ok(cert_pem), Ok(key_pem)) => {
+                Ok(GatewayCredential::ClientCertificate { cert_pem, key_pem })
+            }
+            (cert, key) => Err(cert.err().into_iter().chain(key.err()).collect()),
+        };
     if let Some(ClientCertificate { cert, key }) = &spec.client_cert {
         let (cert_field, key_field) = ("spec.client_cert.cert", "spec.client_cert.key");
         return pair(
@@ -80,7 +81,9 @@ pub(super) fn gateway_credential(
         Some(Written::Token(TokenSource::Secret(reference))) => {
             let field = "spec.gateway_credential.Token.Secret";
             let bytes = secret(field, reference, context).map_err(one)?;
-            token(field, &bytes).map(GatewayCredential::Token).map_err(one)
+            token(field, &bytes)
+                .map(GatewayCredential::Token)
+                .map_err(one)
         }
         Some(Written::ClientCertFile(files)) => {
             let cert = "spec.gateway_credential.ClientCertFile.cert_path";
@@ -106,10 +109,19 @@ fn text(field: &str, material: &Material, context: Context<'_>) -> Result<Vec<u8
 
 fn secret(field: &str, reference: &KeyReference, context: Context<'_>) -> Result<Vec<u8>, Fault> {
     let namespace = namespace(field, reference, context)?;
-    let values = context.references.secret(namespace, &reference.name).map_err(|problem| {
-        Fault::new(format!("{field}.name"), problem, "create the Secret, or name another")
-    })?;
-    let value = values.get(&reference.key).ok_or_else(|| no_key(field, "Secret"))?;
+    let values = context
+        .references
+        .secret(namespace, &reference.name)
+        .map_err(|problem| {
+            Fault::new(
+                format!("{field}.name"),
+                problem,
+                "create the Secret, or name another",
+            )
+        })?;
+    let value = values
+        .get(&reference.key)
+        .ok_or_else(|| no_key(field, "Secret"))?;
     Ok(value.reveal().clone())
 }
 
@@ -119,15 +131,29 @@ fn config_map(
     context: Context<'_>,
 ) -> Result<Vec<u8>, Fault> {
     let namespace = namespace(field, reference, context)?;
-    let values = context.references.config_map(namespace, &reference.name).map_err(|problem| {
-        Fault::new(format!("{field}.name"), problem, "create the ConfigMap, or name another")
-    })?;
-    values.get(&reference.key).cloned().ok_or_else(|| no_key(field, "ConfigMap"))
+    let values = context
+        .references
+        .config_map(namespace, &reference.name)
+        .map_err(|problem| {
+            Fault::new(
+                format!("{field}.name"),
+                problem,
+                "create the ConfigMap, or name another",
+            )
+        })?;
+    values
+        .get(&reference.key)
+        .cloned()
+        .ok_or_else(|| no_key(field, "ConfigMap"))
 }
 
 fn no_key(field: &str, kind: &str) -> Fault {
     let message = format!("the {kind} has no such key");
-    Fault::new(format!("{field}.key"), message, "add the key, or name another")
+    Fault::new(
+        format!("{field}.key"),
+        message,
+        "add the key, or name another",
+    )
 }
 
 fn namespace<'a>(
@@ -157,9 +183,11 @@ fn path(field: &str, path: &Path, context: Context<'_>) -> Result<PathBuf, Fault
     match context.policy.files {
         Files::In(folder) => Ok(folder.join(path)),
         Files::Absolute if path.is_absolute() => Ok(path.to_owned()),
-        Files::Absolute => {
-            Err(Fault::new(field, "is a relative path", "write it from the root, beginning with /"))
-        }
+        Files::Absolute => Err(Fault::new(
+            field,
+            "is a relative path",
+            "write it from the root, beginning with /",
+        )),
         Files::Refused => Err(Fault::new(
             field,
             "names a file of the gateway, which objects of a cluster may not",
@@ -170,18 +198,24 @@ fn path(field: &str, path: &Path, context: Context<'_>) -> Result<PathBuf, Fault
 
 fn read_path(field: &str, path: &Path) -> Result<Vec<u8>, Fault> {
     let fault = |problem: String| Fault::new(field, problem, "check path and permissions");
-    let unreadable = |error: std::io::Error| fault(format!("{} cannot be read: {error}", path.display()));
+    let unreadable =
+        |error: std::io::Error| fault(format!("{} cannot be read: {error}", path.display()));
     // Whatever is no file (a pipe, say) could block for ever.
     if !fs::metadata(path).map_err(unreadable)?.is_file() {
         return Err(fault(format!("{} is no file", path.display())));
     }
     let mut bytes = Vec::new();
     let file = fs::File::open(path).map_err(unreadable)?;
-    file.take(MAX_FILE_BYTES + 1).read_to_end(&mut bytes).map_err(unreadable)?;
+    file.take(MAX_FILE_BYTES + 1)
+        .read_to_end(&mut bytes)
+        .map_err(unreadable)?;
     if u64::try_from(bytes.len()).is_ok_and(|size| size <= MAX_FILE_BYTES) {
         Ok(bytes)
     } else {
-        Err(fault(format!("{} has more than {MAX_FILE_BYTES} bytes", path.display())))
+        Err(fault(format!(
+            "{} has more than {MAX_FILE_BYTES} bytes",
+            path.display()
+        )))
     }
 }
 
@@ -191,12 +225,17 @@ fn pem(bytes: &[u8]) -> Option<Vec<u8>> {
     if is_pem(bytes) {
         return Some(bytes.to_vec());
     }
-    let compact: Vec<u8> = bytes.iter().copied().filter(|b| !b.is_ascii_whitespace()).collect();
+    let compact: Vec<u8> = bytes
+        .iter()
+        .copied()
+        .filter(|b| !b.is_ascii_whitespace())
+        .collect();
     STANDARD.decode(compact).ok().filter(|bytes| is_pem(bytes))
 }
 
 fn certificates(field: &str, bytes: &[u8]) -> Result<Vec<u8>, Fault> {
-    let pem = pem(bytes).ok_or_else(|| Fault::new(field, "is neither PEM nor base64 of PEM", PEM))?;
+    let pem =
+        pem(bytes).ok_or_else(|| Fault::new(field, "is neither PEM nor base64 of PEM", PEM))?;
     let found = CertificateDer::pem_slice_iter(&pem).collect::<Result<Vec<_>, _>>();
     match found {
         Ok(found) if !found.is_empty() => Ok(pem),
@@ -206,15 +245,22 @@ fn certificates(field: &str, bytes: &[u8]) -> Result<Vec<u8>, Fault> {
 }
 
 fn private_key(field: &str, bytes: &[u8]) -> Result<Redacted<Vec<u8>>, Fault> {
-    let pem = pem(bytes).ok_or_else(|| Fault::new(field, "is neither PEM nor base64 of PEM", PEM))?;
+    let pem =
+        pem(bytes).ok_or_else(|| Fault::new(field, "is neither PEM nor base64 of PEM", PEM))?;
     match PrivateKeyDer::from_pem_slice(&pem) {
         Ok(_) => Ok(Redacted::new(pem)),
-        Err(_) => Err(Fault::new(field, "holds no private key that can be used", PEM)),
+        Err(_) => Err(Fault::new(
+            field,
+            "holds no private key that can be used",
+            PEM,
+        )),
     }
 }
 
 fn token(field: &str, bytes: &[u8]) -> Result<Redacted<String>, Fault> {
-    let text = std::str::from_utf8(bytes).map(str::trim).unwrap_or_default();
+    let text = std::str::from_utf8(bytes)
+        .map(str::trim)
+        .unwrap_or_default();
     let visible = |b: u8| b.is_ascii_graphic();
     if text.is_empty() || !text.bytes().all(visible) {
         let remedy = "store the token as it is sent, without quotes or line breaks";

@@ -54,7 +54,11 @@ fn kubernetes_service(service: &KubernetesService, context: Context<'_>) -> Resu
         (Some(port), _) => port,
         (None, None) => {
             let message = "is required in a file: Services are not looked up";
-            return Err(Fault::new(format!("{FIELD}.port"), message, "add the port number"));
+            return Err(Fault::new(
+                format!("{FIELD}.port"),
+                message,
+                "add the port number",
+            ));
         }
         (None, Some(found)) => port_of(service.port_name.as_deref(), found)?,
     };
@@ -73,7 +77,9 @@ fn port_of(name: Option<&str>, service: &ServicePorts) -> Result<u16, Fault> {
         Some(name) => ports
             .find(|(known, _)| known.as_deref() == Some(name))
             .ok_or_else(|| (field("port_name"), "the Service has no port of this name")),
-        None => ports.next().ok_or_else(|| (field("port"), "is required: the Service has no port")),
+        None => ports
+            .next()
+            .ok_or_else(|| (field("port"), "is required: the Service has no port")),
     }
     .map(|(_, port)| *port)
     .map_err(|(field, message)| Fault::new(field, message, "write the port number"))
@@ -81,7 +87,13 @@ fn port_of(name: Option<&str>, service: &ServicePorts) -> Result<u16, Fault> {
 
 /// The URL has passed `validate`.
 fn external(url: &str) -> Result<Target, Fault> {
-    let fault = || Fault::new("spec.service.ExternalService.url", "is no URL", "write https://HOST");
+    let fault = || {
+        Fault::new(
+            "spec.service.ExternalService.url",
+            "is no URL",
+            "write https://HOST",
+        )
+    };
     let url = Url::parse(url).map_err(|_| fault())?;
     Ok(Target {
         host: url.host_str().ok_or_else(fault)?.to_owned(),

@@ -58,7 +58,10 @@ pub(super) async fn start(
     let changed = Arc::new(Notify::new());
     // Watching begins before reading: a change in between is not lost.
     let watcher = watcher(folder, &changed);
-    let reader = Reader { folder: folder.to_owned(), cross_namespace };
+    let reader = Reader {
+        folder: folder.to_owned(),
+        cross_namespace,
+    };
     let candidates = match reader.read().await {
         Some(Ok(candidates)) => candidates,
         Some(Err(diagnostics)) => {
@@ -72,9 +75,20 @@ pub(super) async fn start(
     let (state, receiver) = watch::channel(SourceState {
         candidates: Arc::new(candidates),
         observed: Arc::default(),
-        health: SourceHealth { name: NAME, synced: true, problem: None },
+        health: SourceHealth {
+            name: NAME,
+            synced: true,
+            problem: None,
+        },
     });
-    let follower = Follower { reader, changed, pace, observer, state, _watcher: watcher };
+    let follower = Follower {
+        reader,
+        changed,
+        pace,
+        observer,
+        state,
+        _watcher: watcher,
+    };
     tokio::spawn(follower.run());
     Ok(receiver)
 }
@@ -94,7 +108,9 @@ fn watcher(folder: &Path, changed: &Arc<Notify>) -> Option<RecommendedWatcher> {
         }
     });
     let watching = made.and_then(|mut watcher| {
-        watcher.watch(folder, RecursiveMode::NonRecursive).map(|()| watcher)
+        watcher
+            .watch(folder, RecursiveMode::NonRecursive)
+            .map(|()| watcher)
     });
     watching
         .inspect_err(|error| {
@@ -113,7 +129,9 @@ impl Reader {
     /// `None` if the process is ending.
     async fn read(&self) -> Option<Result<Vec<Candidate>, Vec<Diagnostic>>> {
         let (folder, cross_namespace) = (self.folder.clone(), self.cross_namespace);
-        spawn_blocking(move || load(&folder, cross_namespace)).await.ok()
+        spawn_blocking(move || load(&folder, cross_namespace))
+            .await
+            .ok()
     }
 }
 
@@ -134,7 +152,10 @@ impl Follower {
                 _ = timeout(self.pace.poll, self.changed.notified()) => {}
             }
             for _ in 0..PATIENCE {
-                if timeout(self.pace.quiet, self.changed.notified()).await.is_err() {
+                if timeout(self.pace.quiet, self.changed.notified())
+                    .await
+                    .is_err()
+                {
                     break;
                 }
             }
@@ -164,7 +185,10 @@ impl Follower {
     }
 
     fn refuse(&self, diagnostics: &[Diagnostic]) {
-        let first = diagnostics.first().map(ToString::to_string).unwrap_or_default();
+        let first = diagnostics
+            .first()
+            .map(ToString::to_string)
+            .unwrap_or_default();
         let more = match diagnostics.len() {
             0 | 1 => String::new(),
             n => format!(" (and {} more)", n - 1),
@@ -175,9 +199,13 @@ impl Follower {
         }
         self.observer.reloaded(NAME, false);
         for diagnostic in diagnostics.iter().take(LOGGED) {
-            tracing::error!(source = NAME, "not reloaded, the last good set is kept: {diagnostic}");
+            tracing::error!(
+                source = NAME,
+                "not reloaded, the last good set is kept: {diagnostic}"
+            );
         }
-        self.state.send_modify(|state| state.health.problem = Some(problem));
+        self.state
+            .send_modify(|state| state.health.problem = Some(problem));
     }
 }
 

@@ -17,9 +17,9 @@ use futures_util::{Stream, StreamExt as _};
 use kube::api::{Api, ApiResource, DynamicObject, GroupVersionKind};
 use kube::runtime::{WatchStreamExt as _, watcher};
 use kube::{Client, ResourceExt as _};
-use portcullis_api::ProxyKubeApi;
 use portcullis_api::gateway_configuration::Resources;
-use portcullis_api::proxy_kube_api::{API_VERSION, GROUP, KIND, PLURAL, VERSION};
+use portcullis_api::proxy_kube_api::{API_VERSION, GROUP, KIND, MAX_HOSTS, PLURAL, VERSION};
+use portcullis_api::{ProxyKubeApi, names};
 use portcullis_core::observer::Observer;
 use portcullis_core::yaml::{Fault, decode_value};
 use serde_json::{Value, json};
@@ -107,6 +107,8 @@ struct Follower {
 /// One object, read as far as possible.
 struct Object {
     decoded: Result<ProxyKubeApi, String>,
+    /// Its host names, even if the rest cannot be read.
+    hosts: Vec<String>,
     created: i64,
     status: Value,
 }
@@ -192,7 +194,10 @@ impl Follower {
     fn due(&self) -> Option<Instant> {
         let changed = self.changed.filter(|_| self.synced)?;
         let quiet = changed + self.pace.quiet;
-        let known = self.references.oldest_pending().map(|since| since + REFERENCE_PATIENCE);
+        let known = self
+            .references
+            .oldest_pending()
+            .map(|since| since + REFERENCE_PATIENCE);
         Some(known.map_or(quiet, |known| known.max(quiet)))
     }
 
@@ -200,21 +205,32 @@ impl Follower {
         self.changed = None;
         let policy = Policy {
             cross_namespace: self.cross_namespace,
-            files: if self.file_references { Files::Absolute } else { Files::Refused },
+            files: if self.file_references {
+                Files::Absolute
+            } else {
+                Files::Refused
+            },
         };
         let candidate = |(key, object): (&ClusterKey, &Object)| {
             let made = object.decoded.clone().and_then(|decoded| {
                 Candidate::new(&decoded, &policy, &self.references).map_err(|f| shown(&f))
             });
-            let made = made.unwrap_or_else(|reason| Candidate::refused(key.clone(), reason));
-            Candidate { created: object.created, ..made }
+            let made = made.unwrap_or_else(|reason| {
+                Candidate::refused(key.clone(), object.hosts.clone(), reason)
+            });
+            Candidate {
+                created: object.created,
+                ..made
+            }
         };
         let candidates: Vec<_> = self.objects.iter().map(candidate).collect();
         let status = |(key, object): (&ClusterKey, &Object)| (key.clone(), object.status.clone());
         let observed = self.objects.iter().map(status).collect();
         let news = {
             let state = self.state.borrow();
-            *state.candidates != candidates || !state.health.synced || state.health.problem.is_some()
+            *state.candidates != candidates
+                || !state.health.synced
+                || state.health.problem.is_some()
         };
         if news {
             self.observer.reloaded(NAME, true);
@@ -223,7 +239,11 @@ impl Follower {
         self.state.send_modify(|state| {
             state.candidates = Arc::new(candidates);
             state.observed = Arc::new(observed);
-            state.health = SourceHealth { name: NAME, synced: true, problem: None };
+            state.health = SourceHealth {
+                name: NAME,
+                synced: true,
+                problem: None,
+            };
         });
     }
 
@@ -236,13 +256,17 @@ impl Follower {
         if self.state.borrow().health.problem.as_ref() != Some(&problem) {
             self.observer.reloaded(NAME, false);
             tracing::error!(source = NAME, "{problem}");
-            self.state.send_modify(|state| state.health.problem = Some(problem));
+            self.state
+                .send_modify(|state| state.health.problem = Some(problem));
         }
     }
 
     fn overdue(&self) {
         let seconds = self.pace.sync.as_secs();
-        tracing::error!(source = NAME, "the objects were not read within {seconds} s; still trying");
+        tracing::error!(
+            source = NAME,
+            "the objects were not read within {seconds} s; still trying"
+        );
     }
 }
 
@@ -263,10 +287,23 @@ fn read(object: DynamicObject) -> Option<(ClusterKey, Object)> {
     if object.metadata.deletion_timestamp.is_some() {
         return None;
     }
-    let created = object.metadata.creation_timestamp.as_ref().map_or(0, |t| t.0.as_millisecond());
+    let created = object
+        .metadata
+        .creation_timestamp
+        .as_ref()
+        .map_or(0, |t| t.0.as_millisecond());
     let mut data = object.data;
     let status = data.get_mut("status").map(Value::take).unwrap_or_default();
     let spec = data.get_mut("spec").map(Value::take).unwrap_or_default();
+    let written = spec
+        .get("hosts")
+        .and_then(Value::as_array)
+        .into_iter()
+        .flatten();
+    let hosts = written
+        .filter_map(Value::as_str)
+        .filter(|host| names::is_host(host));
+    let hosts = hosts.take(MAX_HOSTS).map(str::to_owned).collect();
     let whole = json!({
         "apiVersion": API_VERSION,
         "kind": KIND,
@@ -274,7 +311,15 @@ fn read(object: DynamicObject) -> Option<(ClusterKey, Object)> {
         "spec": spec,
     });
     let decoded = decode_value(&whole).map_err(|faults| shown(&faults));
-    Some((key, Object { decoded, created, status }))
+    Some((
+        key,
+        Object {
+            decoded,
+            hosts,
+            created,
+            status,
+        },
+    ))
 }
 
 /// Faults as one line of text.

@@ -28,7 +28,13 @@ pub(super) fn start(directory: Source, cluster: Source) -> Merged {
     let (snapshots, snapshots_out) = watch::channel(Arc::new(Snapshot::default()));
     let (health, health_out) = watch::channel(Health::default());
     let (outcomes, outcomes_out) = watch::channel(Arc::new(Outcomes::new()));
-    let mut merger = Merger { directory, cluster, snapshots, health, outcomes };
+    let mut merger = Merger {
+        directory,
+        cluster,
+        snapshots,
+        health,
+        outcomes,
+    };
     merger.publish();
     tokio::spawn(async move {
         // Ends with its last reader, and with its sources.
@@ -36,7 +42,11 @@ pub(super) fn start(directory: Source, cluster: Source) -> Merged {
             merger.publish();
         }
     });
-    Merged { snapshots: snapshots_out, health: health_out, outcomes: outcomes_out }
+    Merged {
+        snapshots: snapshots_out,
+        health: health_out,
+        outcomes: outcomes_out,
+    }
 }
 
 struct Merger {
@@ -66,15 +76,26 @@ impl Merger {
         let read = |source: &mut Source| source.as_mut().map(|s| s.borrow_and_update().clone());
         let (directory, cluster) = (read(&mut self.directory), read(&mut self.cluster));
         let of = |state: &Option<SourceState>| {
-            state.as_ref().map(|state| Arc::clone(&state.candidates)).unwrap_or_default()
+            state
+                .as_ref()
+                .map(|state| Arc::clone(&state.candidates))
+                .unwrap_or_default()
         };
         let previous = Arc::clone(&self.snapshots.borrow());
-        let (snapshot, outcomes) =
-            merge(&previous, &of(&directory), &of(&cluster), &|key| {
-                cluster.as_ref().and_then(|c| c.observed.get(key)).cloned().unwrap_or_default()
-            });
-        let sources = directory.iter().chain(&cluster).map(|state| state.health.clone());
-        let health = Health { sources: sources.collect() };
+        let (snapshot, outcomes) = merge(&previous, &of(&directory), &of(&cluster), &|key| {
+            cluster
+                .as_ref()
+                .and_then(|c| c.observed.get(key))
+                .cloned()
+                .unwrap_or_default()
+        });
+        let sources = directory
+            .iter()
+            .chain(&cluster)
+            .map(|state| state.health.clone());
+        let health = Health {
+            sources: sources.collect(),
+        };
         // Health last: whoever sees that a source is read finds its clusters.
         replace(&self.snapshots, Arc::new(snapshot));
         replace(&self.outcomes, Arc::new(outcomes));
@@ -136,19 +157,34 @@ fn merge(
     (Snapshot { clusters }, outcomes)
 }
 
-/// Gives `config` its host names, or refuses it if one is taken.
+/// Gives `config` its host names, or takes them from it and refuses it if one is taken.
+///
+/// A cluster that is refused or switched off claims its names too: a newer object must not get
+/// them while a Secret is missing for a moment.
 fn claim(
     hosts: &mut BTreeMap<String, ClusterKey>,
     config: &Arc<ClusterConfig>,
 ) -> Arc<ClusterConfig> {
-    let taken = config.hosts.iter().find(|host| hosts.contains_key(*host));
-    if let Some(host) = taken {
-        let reason = format!("spec.hosts: {host} is a host name of another cluster; use another");
-        let state = ClusterState::Refused { reason };
-        return Arc::new(ClusterConfig::without_upstream(config.key.clone(), state));
-    }
-    hosts.extend(config.hosts.iter().map(|host| (host.clone(), config.key.clone())));
-    Arc::clone(config)
+    let Some(taken) = config.hosts.iter().find(|host| hosts.contains_key(*host)) else {
+        hosts.extend(
+            config
+                .hosts
+                .iter()
+                .map(|host| (host.clone(), config.key.clone())),
+        );
+        return Arc::clone(config);
+    };
+    let state = match &config.state {
+        ClusterState::Serving => ClusterState::Refused {
+            reason: format!("spec.hosts: {taken} is a host name of another cluster; use another"),
+        },
+        other => other.clone(),
+    };
+    Arc::new(ClusterConfig::without_upstream(
+        config.key.clone(),
+        Vec::new(),
+        state,
+    ))
 }
 
 fn keep(previous: &Snapshot, config: &Arc<ClusterConfig>) -> Arc<ClusterConfig> {

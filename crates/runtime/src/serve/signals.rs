@@ -4,8 +4,10 @@ use tokio::signal::unix::{Signal, SignalKind, signal};
 
 /// Resolves when the process is asked to end.
 pub(super) async fn wait_for_end() {
-    let (Some(mut term), Some(mut int)) = (listen(SignalKind::terminate()), listen(SignalKind::interrupt()))
-    else {
+    let (Some(mut term), Some(mut int)) = (
+        listen(SignalKind::terminate()),
+        listen(SignalKind::interrupt()),
+    ) else {
         return std::future::pending().await;
     };
     tokio::select! {

@@ -17,10 +17,15 @@ pub(super) async fn start(
     metrics: &Arc<Metrics>,
 ) -> Result<watch::Receiver<Arc<Snapshot>>, SourceError> {
     let observer = Arc::clone(metrics) as Arc<dyn Observer>;
-    let Sources { mut snapshots, health, federation } =
-        Sources::start(&config.resources, observer).await?;
+    let Sources {
+        mut snapshots,
+        health,
+        federation,
+    } = Sources::start(&config.resources, observer).await?;
     tokio::spawn(report_health(health, readiness.clone()));
-    let _ = federation;
+    if let Some(federation) = federation {
+        tokio::spawn(portcullis_controller::write_back(federation));
+    }
     let first = Arc::clone(&snapshots.borrow_and_update());
     name_clusters(metrics, &first);
     let (publish, published) = watch::channel(first);
@@ -50,12 +55,21 @@ async fn report_health(mut health: watch::Receiver<Health>, readiness: Readiness
         for (index, source) in now.sources.iter().enumerate() {
             if lines.len() <= index {
                 let (synced, current) = names(source.name);
-                lines.push((readiness.condition(synced), readiness.informational(current)));
+                lines.push((
+                    readiness.condition(synced),
+                    readiness.informational(current),
+                ));
             }
-            let Some((synced, current)) = lines.get(index) else { continue };
+            let Some((synced, current)) = lines.get(index) else {
+                continue;
+            };
             let problem = source.problem.clone();
             let waiting = || problem.clone().unwrap_or_else(|| "not read yet".to_owned());
-            synced.set(if source.synced { Ok(()) } else { Err(waiting()) });
+            synced.set(if source.synced {
+                Ok(())
+            } else {
+                Err(waiting())
+            });
             current.set(problem.clone().map_or(Ok(()), Err));
         }
         if health.changed().await.is_err() {

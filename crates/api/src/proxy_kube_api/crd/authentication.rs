@@ -45,19 +45,39 @@ fn jwt() -> Schema {
         "A claim with its value, or an expression with a message.",
         [
             ("claim", text("Name of the claim.").at_most(253)),
-            ("required_value", text("Value that the claim must have.").at_most(1024)),
-            ("expression", text("CEL over claims that must be true.").at_most(4096)),
+            (
+                "required_value",
+                text("Value that the claim must have.").at_most(1024),
+            ),
+            (
+                "expression",
+                text("CEL over claims that must be true.").at_most(4096),
+            ),
             ("message", text("Why a token is refused.").at_most(1024)),
         ],
     )
     .rule(EXACTLY_ONE, EXACTLY_ONE_MESSAGE)
-    .rule("!has(self.required_value) || has(self.claim)", "required_value belongs to claim")
-    .rule("!has(self.expression) || has(self.message)", "an expression needs a message");
+    .rule(
+        "!has(self.required_value) || has(self.claim)",
+        "required_value belongs to claim",
+    )
+    .rule(
+        "!has(self.expression) || has(self.message)",
+        "an expression needs a message",
+    );
     let user_rule = object(
         "What the user must be.",
         [
-            ("expression", text("CEL over user that must be true.").least(1).at_most(4096)),
-            ("message", text("Why a user is refused.").least(1).at_most(1024)),
+            (
+                "expression",
+                text("CEL over user that must be true.")
+                    .least(1)
+                    .at_most(4096),
+            ),
+            (
+                "message",
+                text("Why a user is refused.").least(1).at_most(1024),
+            ),
         ],
     )
     .required(&["expression", "message"]);
@@ -65,9 +85,15 @@ fn jwt() -> Schema {
         "An issuer and what its tokens mean.",
         [
             ("issuer", issuer()),
-            ("claim_validation_rules", list("What the claims must be.", rule).at_most(64)),
+            (
+                "claim_validation_rules",
+                list("What the claims must be.", rule).at_most(64),
+            ),
             ("claim_mappings", mappings()),
-            ("user_validation_rules", list("What the user must be.", user_rule).at_most(64)),
+            (
+                "user_validation_rules",
+                list("What the user must be.", user_rule).at_most(64),
+            ),
         ],
     )
     .required(&["issuer", "claim_mappings"])
@@ -78,18 +104,45 @@ fn issuer() -> Schema {
     object(
         "Who signs, and for whom.",
         [
-            ("url", https("Claim iss, and base of the discovery document.")),
-            ("discovery_url", https("Discovery document, if it is elsewhere.")),
-            ("certificate_authority", text("Authorities of the issuer's server, PEM. Absent: those \
-                of the gateway's system.")),
-            ("audiences", list("Accepted values of the claim aud.", text("One audience.").least(1)).at_most(64)),
-            ("audience_match_policy", word("How audiences are matched.", &["MatchAny"]).default("MatchAny")),
-            ("egress_selector", word("Accepted for compatibility.", &["controlplane", "cluster"])
-                .default("controlplane")),
+            (
+                "url",
+                https("Claim iss, and base of the discovery document."),
+            ),
+            (
+                "discovery_url",
+                https("Discovery document, if it is elsewhere."),
+            ),
+            (
+                "certificate_authority",
+                text(
+                    "Authorities of the issuer's server, PEM. Absent: those \
+                of the gateway's system.",
+                ),
+            ),
+            (
+                "audiences",
+                list(
+                    "Accepted values of the claim aud.",
+                    text("One audience.").least(1),
+                )
+                .at_most(64),
+            ),
+            (
+                "audience_match_policy",
+                word("How audiences are matched.", &["MatchAny"]).default("MatchAny"),
+            ),
+            (
+                "egress_selector",
+                word("Accepted for compatibility.", &["controlplane", "cluster"])
+                    .default("controlplane"),
+            ),
         ],
     )
     .required(&["url", "audiences"])
-    .rule("size(self.audiences) > 0", "at least one audience must be named")
+    .rule(
+        "size(self.audiences) > 0",
+        "at least one audience must be named",
+    )
 }
 
 fn mappings() -> Schema {
@@ -103,7 +156,10 @@ fn mappings() -> Schema {
             ],
         )
         .rule(EXACTLY_ONE, EXACTLY_ONE_MESSAGE)
-        .rule("has(self.claim) == has(self.prefix)", "claim and prefix belong together; \"\" is a prefix")
+        .rule(
+            "has(self.claim) == has(self.prefix)",
+            "claim and prefix belong together; \"\" is a prefix",
+        )
     };
     let uid = object(
         "Where the user's identifier comes from.",
@@ -116,8 +172,16 @@ fn mappings() -> Schema {
     let extra = object(
         "One further attribute.",
         [
-            ("key", text("Its key, such as example.com/role.").least(1).at_most(512)),
-            ("value_expression", text("CEL over claims.").least(1).at_most(4096)),
+            (
+                "key",
+                text("Its key, such as example.com/role.")
+                    .least(1)
+                    .at_most(512),
+            ),
+            (
+                "value_expression",
+                text("CEL over claims.").least(1).at_most(4096),
+            ),
         ],
     )
     .required(&["key", "value_expression"]);
@@ -138,7 +202,12 @@ fn oidc_provider() -> Schema {
         "A Secret.",
         [
             ("name", text("Its name.").least(1).at_most(253)),
-            ("namespace", text("Its namespace. Absent: that of this object.").least(1).at_most(63)),
+            (
+                "namespace",
+                text("Its namespace. Absent: that of this object.")
+                    .least(1)
+                    .at_most(63),
+            ),
         ],
     )
     .required(&["name"]);
@@ -147,16 +216,36 @@ fn oidc_provider() -> Schema {
         [
             ("enabled", boolean("Whether it is used.").default(false)),
             ("issuer_url", text("Issuer URL.").default("")),
-            ("client_id", text("The gateway's client identifier.").default("")),
-            ("client_secret", text("The gateway's secret. Better in a Secret: see config_from.")),
+            (
+                "client_id",
+                text("The gateway's client identifier.").default(""),
+            ),
+            (
+                "client_secret",
+                text("The gateway's secret. Better in a Secret: see config_from."),
+            ),
             ("extra_scope", text("Scopes besides the usual ones.")),
             ("audience", text("Accepted audience. Absent: client_id.")),
-            ("accept_authorized_party", boolean("Whether the claim azp may stand in for the audience.")
-                .default(false)),
-            ("expose_oauth_authorization_server", boolean("Whether the gateway is an OAuth \
-                authorization server for this cluster.").default(false)),
-            ("config_from", one_of("Object with the keys issuer_url, client_id, client_secret, \
-                audience and extra_scope, which win over those written here.", [("Secret", reference)])),
+            (
+                "accept_authorized_party",
+                boolean("Whether the claim azp may stand in for the audience.").default(false),
+            ),
+            (
+                "expose_oauth_authorization_server",
+                boolean(
+                    "Whether the gateway is an OAuth \
+                authorization server for this cluster.",
+                )
+                .default(false),
+            ),
+            (
+                "config_from",
+                one_of(
+                    "Object with the keys issuer_url, client_id, client_secret, \
+                audience and extra_scope, which win over those written here.",
+                    [("Secret", reference)],
+                ),
+            ),
         ],
     )
     .rule(

@@ -22,9 +22,19 @@ pub(super) fn boolean(about: &str) -> Schema {
 
 /// A whole number of a range.
 pub(super) fn integer(about: &str, least: i64, most: i64) -> Schema {
-    let format = if most > i64::from(i32::MAX) { "int64" } else { "int32" };
-    let schema = typed("integer", about).with("format", format).with("minimum", least);
-    if most == i64::MAX { schema } else { schema.with("maximum", most) }
+    let format = if most > i64::from(i32::MAX) {
+        "int64"
+    } else {
+        "int32"
+    };
+    let schema = typed("integer", about)
+        .with("format", format)
+        .with("minimum", least);
+    if most == i64::MAX {
+        schema
+    } else {
+        schema.with("maximum", most)
+    }
 }
 
 /// A list.
@@ -34,18 +44,25 @@ pub(super) fn list(about: &str, items: Schema) -> Schema {
 
 /// Named fields.
 pub(super) fn object<const N: usize>(about: &str, fields: [(&str, Schema); N]) -> Schema {
-    let fields = fields.into_iter().map(|(name, field)| (name.to_owned(), field.into_value()));
+    let fields = fields
+        .into_iter()
+        .map(|(name, field)| (name.to_owned(), field.into_value()));
     typed("object", about).with("properties", fields.collect::<Map<_, _>>())
 }
 
 /// Exactly one of the named fields.
 pub(super) fn one_of<const N: usize>(about: &str, variants: [(&str, Schema); N]) -> Schema {
-    let choice: Vec<Value> = variants.iter().map(|(name, _)| json!({ "required": [name] })).collect();
+    let choice: Vec<Value> = variants
+        .iter()
+        .map(|(name, _)| json!({ "required": [name] }))
+        .collect();
     object(about, variants).with("oneOf", choice)
 }
 
 fn typed(kind: &str, about: &str) -> Schema {
-    Schema(Map::new()).with("type", kind).with("description", about)
+    Schema(Map::new())
+        .with("type", kind)
+        .with("description", about)
 }
 
 impl Schema {
@@ -88,7 +105,10 @@ impl Schema {
 
     /// Adds a CEL rule.
     pub(super) fn rule(mut self, rule: &str, message: &str) -> Self {
-        let rules = self.0.entry("x-kubernetes-validations").or_insert_with(|| json!([]));
+        let rules = self
+            .0
+            .entry("x-kubernetes-validations")
+            .or_insert_with(|| json!([]));
         if let Value::Array(rules) = rules {
             rules.push(json!({ "rule": rule, "message": message }));
         }

@@ -15,7 +15,9 @@ fn sample(schema: &Value, choice: usize) -> Value {
     match schema["type"].as_str().unwrap() {
         "object" => {
             let fields = schema["properties"].as_object().unwrap();
-            let chosen = schema["oneOf"].as_array().map(|of| of[choice % of.len()]["required"][0].clone());
+            let chosen = schema["oneOf"]
+                .as_array()
+                .map(|of| of[choice % of.len()]["required"][0].clone());
             let wanted = |name: &&String| chosen.as_ref().is_none_or(|c| *c == **name);
             let one = |name: &String| (name.clone(), sample(&fields[name], choice));
             Value::Object(fields.keys().filter(wanted).map(one).collect())
@@ -38,7 +40,11 @@ fn whole(spec: &Value) -> Value {
 
 /// The names in backquotes.
 fn quoted(text: &str) -> BTreeSet<String> {
-    text.split('`').skip(1).step_by(2).map(str::to_owned).collect()
+    text.split('`')
+        .skip(1)
+        .step_by(2)
+        .map(str::to_owned)
+        .collect()
 }
 
 /// Puts something unknown at every place of `spec` and compares what the types know there with
@@ -47,11 +53,19 @@ fn compare(spec: &Value, at: &str, schema: &Value) {
     let with = |put: Value| {
         let mut spec = spec.clone();
         *spec.pointer_mut(at).unwrap() = put;
-        decode_value::<ProxyKubeApi>(&whole(&spec)).unwrap_err()[0].remedy.clone()
+        decode_value::<ProxyKubeApi>(&whole(&spec)).unwrap_err()[0]
+            .remedy
+            .clone()
     };
     let here = spec.pointer(at).unwrap();
-    if let Some(words) = schema["enum"].as_array().filter(|words| words[0].is_string()) {
-        let expected = words.iter().map(|word| word.as_str().unwrap().to_owned()).collect();
+    if let Some(words) = schema["enum"]
+        .as_array()
+        .filter(|words| words[0].is_string())
+    {
+        let expected = words
+            .iter()
+            .map(|word| word.as_str().unwrap().to_owned())
+            .collect();
         assert_eq!(quoted(&with(json!("unknown"))), expected, "{at}");
     }
     if let Some(fields) = schema["properties"].as_object() {
@@ -64,7 +78,10 @@ fn compare(spec: &Value, at: &str, schema: &Value) {
             with(more)
         };
         assert_eq!(quoted(&known), fields.keys().cloned().collect(), "{at}");
-        for (name, field) in fields.iter().filter(|(name, _)| here.get(name.as_str()).is_some()) {
+        for (name, field) in fields
+            .iter()
+            .filter(|(name, _)| here.get(name.as_str()).is_some())
+        {
             compare(spec, &format!("{at}/{name}"), field);
         }
     }
@@ -89,9 +106,16 @@ fn schema_and_types_have_the_same_fields_and_words() {
 #[test]
 fn the_schema_is_structural() {
     fn walk(schema: &Value, at: &str) {
-        let schema = schema.as_object().unwrap_or_else(|| panic!("{at} is no schema"));
+        let schema = schema
+            .as_object()
+            .unwrap_or_else(|| panic!("{at} is no schema"));
         assert!(schema.contains_key("type"), "{at} has no type");
-        assert!(schema["description"].as_str().is_some_and(|d| d.ends_with('.')), "{at}");
+        assert!(
+            schema["description"]
+                .as_str()
+                .is_some_and(|d| d.ends_with('.')),
+            "{at}"
+        );
         if let Some(default) = schema.get("default") {
             let fits = match schema["type"].as_str().unwrap() {
                 "boolean" => default.is_boolean(),
@@ -103,8 +127,16 @@ fn the_schema_is_structural() {
             assert!(fits, "{at} has an odd default");
         }
         if let Some(fields) = schema.get("properties").and_then(Value::as_object) {
-            for required in schema.get("required").and_then(Value::as_array).into_iter().flatten() {
-                assert!(fields.contains_key(required.as_str().unwrap()), "{at} requires {required}");
+            for required in schema
+                .get("required")
+                .and_then(Value::as_array)
+                .into_iter()
+                .flatten()
+            {
+                assert!(
+                    fields.contains_key(required.as_str().unwrap()),
+                    "{at} requires {required}"
+                );
             }
             for (name, field) in fields {
                 walk(field, &format!("{at}.{name}"));
@@ -121,13 +153,20 @@ fn the_schema_is_structural() {
 #[test]
 fn the_committed_definition_is_the_generated_one() {
     let path = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../deploy/crds/proxykubeapis.yaml");
-    let generated = format!("# Generated from crates/api; `UPDATE=1 cargo test -p portcullis-api` writes it.\n{}", yaml(&crd()));
+    let generated = format!(
+        "# Generated from crates/api; `UPDATE=1 cargo test -p portcullis-api` writes it.\n{}",
+        yaml(&crd())
+    );
     if env::var_os("UPDATE").is_some() {
         fs::create_dir_all(path.parent().unwrap()).unwrap();
         fs::write(&path, &generated).unwrap();
     }
     let committed = fs::read_to_string(&path).unwrap_or_default();
-    assert!(committed == generated, "{} is out of date: run with UPDATE=1", path.display());
+    assert!(
+        committed == generated,
+        "{} is out of date: run with UPDATE=1",
+        path.display()
+    );
     let read = portcullis_core::yaml::parse("crd", committed.as_bytes()).unwrap();
     assert_eq!(read[0].value, crd());
 }
@@ -154,7 +193,8 @@ fn yaml(value: &Value) -> String {
         }
     }
     fn is_block(value: &Value) -> bool {
-        value.as_object().is_some_and(|o| !o.is_empty()) || value.as_array().is_some_and(|a| !a.is_empty())
+        value.as_object().is_some_and(|o| !o.is_empty())
+            || value.as_array().is_some_and(|a| !a.is_empty())
     }
     fn nested(value: &Value, indent: usize, out: &mut String) {
         if is_block(value) {

@@ -6,8 +6,8 @@ use std::collections::BTreeSet;
 use crate::names;
 use crate::proxy_kube_api::AuthenticationConfig;
 use crate::proxy_kube_api::authentication::{
-    ClaimMappings, ClaimValidationRule, ConfigFrom, Issuer, OidcProvider, PrefixedClaim,
-    ValidateAgainst,
+    ClaimMappings, ClaimValidationRule, ConfigFrom, Issuer, JwtAuthenticator, OidcProvider,
+    PrefixedClaim, ValidateAgainst,
 };
 use crate::rules::Rules;
 
@@ -22,32 +22,72 @@ pub(super) fn check(auth: &AuthenticationConfig, rules: &mut Rules) {
     match auth.validate_against {
         ValidateAgainst::Kubernetes => {}
         ValidateAgainst::OidcProvider => {
-            let enabled = auth.oidc_provider.as_ref().is_some_and(|provider| provider.enabled);
+            let enabled = auth
+                .oidc_provider
+                .as_ref()
+                .is_some_and(|provider| provider.enabled);
             let message = "OidcProvider needs an enabled provider";
-            rules.check(enabled, field, message, "set spec.auth_config.oidc_provider.enabled");
+            rules.check(
+                enabled,
+                field,
+                message,
+                "set spec.auth_config.oidc_provider.enabled",
+            );
         }
         ValidateAgainst::JwtAuthenticators => {
             let message = "JwtAuthenticators needs at least one issuer";
-            rules.check(!auth.jwt.is_empty(), field, message, "fill spec.auth_config.jwt");
+            rules.check(
+                !auth.jwt.is_empty(),
+                field,
+                message,
+                "fill spec.auth_config.jwt",
+            );
         }
     }
+    jwt(&auth.jwt, rules);
+}
+
+fn jwt(authenticators: &[JwtAuthenticator], rules: &mut Rules) {
     let field = "spec.auth_config.jwt";
-    rules.check(auth.jwt.len() <= MAX_ISSUERS, field, "has more than 64 issuers", "use fewer");
+    rules.check(
+        authenticators.len() <= MAX_ISSUERS,
+        field,
+        "has more than 64 issuers",
+        "use fewer",
+    );
     let mut seen = BTreeSet::new();
-    for (index, authenticator) in auth.jwt.iter().enumerate() {
+    for (index, authenticator) in authenticators.iter().enumerate() {
         let field = format!("{field}[{index}]");
         issuer(&format!("{field}.issuer"), &authenticator.issuer, rules);
         let unique = seen.insert(authenticator.issuer.url.as_str());
         let message = "is the issuer of another item too";
-        rules.check(unique, &format!("{field}.issuer.url"), message, "merge the two");
+        rules.check(
+            unique,
+            &format!("{field}.issuer.url"),
+            message,
+            "merge the two",
+        );
         for (index, rule) in authenticator.claim_validation_rules.iter().enumerate() {
-            claim_rule(&format!("{field}.claim_validation_rules[{index}]"), rule, rules);
+            claim_rule(
+                &format!("{field}.claim_validation_rules[{index}]"),
+                rule,
+                rules,
+            );
         }
-        mappings(&format!("{field}.claim_mappings"), &authenticator.claim_mappings, rules);
+        mappings(
+            &format!("{field}.claim_mappings"),
+            &authenticator.claim_mappings,
+            rules,
+        );
         for (index, rule) in authenticator.user_validation_rules.iter().enumerate() {
             let complete = !rule.expression.is_empty() && !rule.message.is_empty();
             let field = format!("{field}.user_validation_rules[{index}]");
-            rules.check(complete, &field, "lacks expression or message", "write both");
+            rules.check(
+                complete,
+                &field,
+                "lacks expression or message",
+                "write both",
+            );
         }
     }
 }
@@ -72,11 +112,17 @@ fn oidc_provider(provider: &OidcProvider, rules: &mut Rules) {
 }
 
 fn issuer(field: &str, issuer: &Issuer, rules: &mut Rules) {
-    let urls = [("url", Some(&issuer.url)), ("discovery_url", issuer.discovery_url.as_ref())];
+    let urls = [
+        ("url", Some(&issuer.url)),
+        ("discovery_url", issuer.discovery_url.as_ref()),
+    ];
     for (name, url) in urls {
         let https = url.is_none_or(|url| {
             url::Url::parse(url).is_ok_and(|u| {
-                u.scheme() == "https" && u.has_host() && u.query().is_none() && u.fragment().is_none()
+                u.scheme() == "https"
+                    && u.has_host()
+                    && u.query().is_none()
+                    && u.fragment().is_none()
             })
         });
         let remedy = "write an https URL without query";
@@ -84,27 +130,57 @@ fn issuer(field: &str, issuer: &Issuer, rules: &mut Rules) {
     }
     let audiences = !issuer.audiences.is_empty() && issuer.audiences.iter().all(|a| !a.is_empty());
     let message = "accepts tokens made for anybody";
-    rules.check(audiences, &format!("{field}.audiences"), message, "name at least one audience");
+    rules.check(
+        audiences,
+        &format!("{field}.audiences"),
+        message,
+        "name at least one audience",
+    );
     let authority = issuer.certificate_authority.as_deref();
     let pem = authority.is_none_or(|text| text.contains("-----BEGIN CERTIFICATE-----"));
     let message = "holds no certificate";
-    rules.check(pem, &format!("{field}.certificate_authority"), message, "write PEM text");
+    rules.check(
+        pem,
+        &format!("{field}.certificate_authority"),
+        message,
+        "write PEM text",
+    );
 }
 
 fn claim_rule(field: &str, rule: &ClaimValidationRule, rules: &mut Rules) {
-    one_of_two(field, rule.claim.as_deref(), rule.expression.as_deref(), rules);
+    one_of_two(
+        field,
+        rule.claim.as_deref(),
+        rule.expression.as_deref(),
+        rules,
+    );
     let given = |text: &Option<String>| text.as_ref().is_some_and(|text| !text.is_empty());
     let value = given(&rule.required_value) && !given(&rule.claim);
     let message = "belongs to claim";
-    rules.check(!value, &format!("{field}.required_value"), message, "set claim, or remove it");
+    rules.check(
+        !value,
+        &format!("{field}.required_value"),
+        message,
+        "set claim, or remove it",
+    );
     let silent = given(&rule.expression) && !given(&rule.message);
     let message = "is required with expression";
-    rules.check(!silent, &format!("{field}.message"), message, "say why a token is refused");
+    rules.check(
+        !silent,
+        &format!("{field}.message"),
+        message,
+        "say why a token is refused",
+    );
 }
 
 fn mappings(field: &str, mappings: &ClaimMappings, rules: &mut Rules) {
     let username = format!("{field}.username");
-    rules.check(mappings.username.is_some(), &username, "is required", "add it");
+    rules.check(
+        mappings.username.is_some(),
+        &username,
+        "is required",
+        "add it",
+    );
     let groups = format!("{field}.groups");
     for (field, mapping) in [(username, &mappings.username), (groups, &mappings.groups)] {
         if let Some(mapping) = mapping {
@@ -113,7 +189,12 @@ fn mappings(field: &str, mappings: &ClaimMappings, rules: &mut Rules) {
     }
     if let Some(uid) = &mappings.uid {
         let field = format!("{field}.uid");
-        one_of_two(&field, uid.claim.as_deref(), uid.expression.as_deref(), rules);
+        one_of_two(
+            &field,
+            uid.claim.as_deref(),
+            uid.expression.as_deref(),
+            rules,
+        );
     }
     for (index, extra) in mappings.extra.iter().enumerate() {
         let field = format!("{field}.extra[{index}]");
@@ -124,22 +205,42 @@ fn mappings(field: &str, mappings: &ClaimMappings, rules: &mut Rules) {
         rules.check(domain, &format!("{field}.key"), "has no domain", remedy);
         let expression = !extra.value_expression.is_empty();
         let value = format!("{field}.value_expression");
-        rules.check(expression, &value, "is required", "write a CEL expression over claims");
+        rules.check(
+            expression,
+            &value,
+            "is required",
+            "write a CEL expression over claims",
+        );
     }
 }
 
 fn prefixed(field: &str, mapping: &PrefixedClaim, rules: &mut Rules) {
-    one_of_two(field, mapping.claim.as_deref(), mapping.expression.as_deref(), rules);
+    one_of_two(
+        field,
+        mapping.claim.as_deref(),
+        mapping.expression.as_deref(),
+        rules,
+    );
     let prefix = format!("{field}.prefix");
     let lacks = mapping.claim.is_some() && mapping.prefix.is_none();
     let remedy = "write one; \"\" says that none is wanted";
     rules.check(!lacks, &prefix, "is required with claim", remedy);
     let stray = mapping.prefix.is_some() && mapping.claim.is_none();
-    rules.check(!stray, &prefix, "belongs to claim", "set claim, or remove it");
+    rules.check(
+        !stray,
+        &prefix,
+        "belongs to claim",
+        "set claim, or remove it",
+    );
 }
 
 fn one_of_two(field: &str, claim: Option<&str>, expression: Option<&str>, rules: &mut Rules) {
     let given = |text: Option<&str>| text.is_some_and(|text| !text.is_empty());
     let message = "needs exactly one of claim and expression";
-    rules.check(given(claim) != given(expression), field, message, "set one of the two");
+    rules.check(
+        given(claim) != given(expression),
+        field,
+        message,
+        "set one of the two",
+    );
 }

@@ -37,7 +37,10 @@ pub(in crate::sources) async fn from_kubeconfig(
 
 /// With the service account of the pod.
 pub(in crate::sources) fn in_cluster() -> Result<Client, SourceError> {
-    let fault = |problem: String| SourceError::Client { field: "resources.inCluster", problem };
+    let fault = |problem: String| SourceError::Client {
+        field: "resources.inCluster",
+        problem,
+    };
     let config = Config::incluster().map_err(|error| fault(error.to_string()))?;
     Client::try_from(config).map_err(|error| fault(error.to_string()))
 }

@@ -15,7 +15,11 @@ use super::references::{Kind, Reference};
 /// is read unless that is allowed, so an object cannot make the gateway look around.
 pub(super) fn references(object: &ProxyKubeApi, cross_namespace: bool) -> BTreeSet<Reference> {
     let spec = &object.spec;
-    let mut needed = Needed { own: object.metadata.namespace(), cross_namespace, found: BTreeSet::new() };
+    let mut needed = Needed {
+        own: object.metadata.namespace(),
+        cross_namespace,
+        found: BTreeSet::new(),
+    };
     if !spec.enabled || !object.validate().is_empty() {
         return needed.found;
     }
@@ -36,7 +40,8 @@ pub(super) fn references(object: &ProxyKubeApi, cross_namespace: bool) -> BTreeS
             }
         }
     }
-    if let Some(GatewayCredential::Token(TokenSource::Secret(reference))) = &spec.gateway_credential {
+    if let Some(GatewayCredential::Token(TokenSource::Secret(reference))) = &spec.gateway_credential
+    {
         needed.key(Kind::Secret, reference);
     }
     if let Service::KubernetesService(service) = &spec.service {
@@ -63,6 +68,10 @@ impl Needed<'_> {
 
     fn add(&mut self, kind: Kind, namespace: &str, name: &str) {
         let (namespace, name) = (namespace.to_owned(), name.to_owned());
-        self.found.insert(Reference { kind, namespace, name });
+        self.found.insert(Reference {
+            kind,
+            namespace,
+            name,
+        });
     }
 }

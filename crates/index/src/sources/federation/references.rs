@@ -93,15 +93,23 @@ pub(super) struct References {
 impl References {
     pub(super) fn new(client: Client) -> Self {
         let (news, updates) = mpsc::channel(QUEUE);
-        Self { client, watched: BTreeMap::new(), news, updates }
+        Self {
+            client,
+            watched: BTreeMap::new(),
+            news,
+            updates,
+        }
     }
 
     /// Watches exactly `needed`.
     pub(super) fn watch(&mut self, needed: BTreeSet<Reference>) {
-        self.watched.retain(|reference, _| needed.contains(reference));
+        self.watched
+            .retain(|reference, _| needed.contains(reference));
         for reference in needed {
             if self.watched.len() >= MAX_WATCHED {
-                tracing::error!("more than {MAX_WATCHED} objects are named; {reference} is not read");
+                tracing::error!(
+                    "more than {MAX_WATCHED} objects are named; {reference} is not read"
+                );
                 break;
             }
             if !self.watched.contains_key(&reference) {
@@ -136,7 +144,9 @@ impl References {
     pub(super) fn apply(&mut self, update: Update) -> bool {
         let Update { reference, news } = update;
         // News of a watch that ended meanwhile have no place.
-        let Some(watched) = self.watched.get_mut(&reference) else { return false };
+        let Some(watched) = self.watched.get_mut(&reference) else {
+            return false;
+        };
         let state = match news {
             News::Found(content) => State::Found(content),
             News::Absent => State::Absent,
@@ -168,13 +178,21 @@ impl References {
 
     fn content(&self, kind: Kind, namespace: &str, name: &str) -> Result<&Content, String> {
         let (namespace, name) = (namespace.to_owned(), name.to_owned());
-        let reference = Reference { kind, namespace, name };
+        let reference = Reference {
+            kind,
+            namespace,
+            name,
+        };
         match self.watched.get(&reference).map(|watched| &watched.state) {
             Some(State::Found(content)) => Ok(content),
             Some(State::Absent) => Err(format!("the {reference} does not exist")),
-            Some(State::Failed(problem)) => Err(format!("the {reference} cannot be read: {problem}")),
+            Some(State::Failed(problem)) => {
+                Err(format!("the {reference} cannot be read: {problem}"))
+            }
             Some(State::Pending(_)) => Err(format!("the {reference} has not been read yet")),
-            None => Err(format!("the {reference} is not read: too many objects are named")),
+            None => Err(format!(
+                "the {reference} is not read: too many objects are named"
+            )),
         }
     }
 }
@@ -224,7 +242,10 @@ async fn follow<K>(
             Ok(None) => News::Absent,
             Err(error) => News::Failed(client::brief(&error)),
         };
-        let update = Update { reference: reference.clone(), news };
+        let update = Update {
+            reference: reference.clone(),
+            news,
+        };
         if updates.send(update).await.is_err() {
             return;
         }
@@ -233,12 +254,24 @@ async fn follow<K>(
 
 fn secret(secret: Secret) -> Content {
     let values = secret.data.into_iter().flatten();
-    Content::Secret(values.map(|(key, value)| (key, Redacted::new(value.0))).collect())
+    Content::Secret(
+        values
+            .map(|(key, value)| (key, Redacted::new(value.0)))
+            .collect(),
+    )
 }
 
 fn config_map(map: ConfigMap) -> Content {
-    let text = map.data.into_iter().flatten().map(|(key, value)| (key, value.into_bytes()));
-    let bytes = map.binary_data.into_iter().flatten().map(|(key, value)| (key, value.0));
+    let text = map
+        .data
+        .into_iter()
+        .flatten()
+        .map(|(key, value)| (key, value.into_bytes()));
+    let bytes = map
+        .binary_data
+        .into_iter()
+        .flatten()
+        .map(|(key, value)| (key, value.0));
     Content::ConfigMap(text.chain(bytes).collect())
 }
 
