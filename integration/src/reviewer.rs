@@ -60,9 +60,8 @@ impl Asked {
 
     /// The `spec` of the review in its body.
     pub fn spec(&self) -> Value {
-        serde_json::from_slice::<Value>(&self.body)
-            .map(|v| v["spec"].clone())
-            .unwrap_or_default()
+        let review = serde_json::from_slice::<Value>(&self.body).unwrap_or_default();
+        review.get("spec").cloned().unwrap_or_default()
     }
 }
 
@@ -98,25 +97,26 @@ impl Answer {
 
     /// A TokenReview with this status.
     pub fn token_review(status: &Value) -> Self {
-        let kind = json!({"apiVersion": "authentication.k8s.io/v1", "kind": "TokenReview"});
-        Self::review(kind, status)
+        Self::review("authentication.k8s.io/v1", "TokenReview", status)
     }
 
     /// A SelfSubjectReview of this user.
     pub fn self_subject_review(user: &Value) -> Self {
-        let kind = json!({"apiVersion": "authentication.k8s.io/v1", "kind": "SelfSubjectReview"});
-        Self::review(kind, &json!({"userInfo": user}))
+        let status = json!({"userInfo": user});
+        Self::review("authentication.k8s.io/v1", "SelfSubjectReview", &status)
     }
 
     /// A SubjectAccessReview with this verdict.
     pub fn access(allowed: bool) -> Self {
-        let kind = json!({"apiVersion": "authorization.k8s.io/v1", "kind": "SubjectAccessReview"});
-        Self::review(kind, &json!({"allowed": allowed}))
+        let status = json!({"allowed": allowed});
+        Self::review("authorization.k8s.io/v1", "SubjectAccessReview", &status)
     }
 
-    fn review(mut kind: Value, status: &Value) -> Self {
-        kind["status"] = status.clone();
-        Self::json(201, &kind)
+    fn review(version: &str, kind: &str, status: &Value) -> Self {
+        Self::json(
+            201,
+            &json!({"apiVersion": version, "kind": kind, "status": status}),
+        )
     }
 
     fn into_response(self) -> Response<Full<Bytes>> {
@@ -247,7 +247,7 @@ async fn answer(
     let body = body
         .collect()
         .await
-        .map(|b| b.to_bytes())
+        .map(http_body_util::Collected::to_bytes)
         .unwrap_or_default();
     let uri = head
         .uri

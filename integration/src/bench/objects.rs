@@ -44,7 +44,7 @@ pub async fn make(plane: &ControlPlane, options: &Options) -> Result<()> {
             .create(&of(NAMESPACE, "configmaps"), &config_map(name, "1"))
             .await?;
     }
-    let pods = (0..100).map(|i| pod(&format!("b{i}"), "elsewhere", 8));
+    let pods = (0..100).map(|i| pod(&format!("b{i}"), "elsewhere", 4));
     admin.create_all(&of(NAMESPACE, "pods"), pods).await?;
     if options.has(Group::Namespaces) {
         let many = (0..5000).map(|i| namespace(&format!("many-{i:04}")));

@@ -78,7 +78,9 @@ fn promises(text: &mut String, results: &Results) {
     if verdicts.is_empty() {
         return;
     }
-    text.push_str("## Bounds\n\n| What | Bound | Portcullis | | Impersonate |\n|---|---|---|---|---|\n");
+    text.push_str(
+        "## Bounds\n\n| What | Bound | Portcullis | | Impersonate |\n|---|---|---|---|---|\n",
+    );
     for verdict in verdicts {
         let kept = match verdict.kept {
             Some(true) => "PASS",
@@ -98,10 +100,15 @@ fn promises(text: &mut String, results: &Results) {
 }
 
 fn load(text: &mut String, load: &Measured, workload: Workload) {
-    let scenarios: Vec<Scenario> =
-        load.scenarios().into_iter().filter(|s| s.workload == workload).collect();
+    let scenarios: Vec<Scenario> = load
+        .scenarios()
+        .into_iter()
+        .filter(|s| s.workload == workload)
+        .collect();
     let figures = scenarios.iter().find_map(|s| load.figures(*s, Way::Direct));
-    let Some(size) = figures.map(|f| f.size) else { return };
+    let Some(size) = figures.map(|f| f.size) else {
+        return;
+    };
     let _ = writeln!(text, "## {} ({})\n", workload.title(), bytes(size));
     text.push_str("| HTTP | Clients | Way | p50 ms | added ms | p99 ms | requests/s | CPU s/1,000 | kube-apiserver CPU s/1,000 | RSS MiB |\n");
     text.push_str("|---|---|---|---|---|---|---|---|---|---|\n");
@@ -113,7 +120,9 @@ fn load(text: &mut String, load: &Measured, workload: Workload) {
             if let Some(failure) = load.failure(scenario, way) {
                 failures.push(format!("{way}, {}: {failure}", verdict::name(scenario)));
             }
-            let Some(f) = load.figures(scenario, way) else { continue };
+            let Some(f) = load.figures(scenario, way) else {
+                continue;
+            };
             let added = verdict::added(load, scenario, way).filter(|_| way != Way::Direct);
             let _ = writeln!(
                 text,
@@ -186,7 +195,13 @@ fn memory(text: &mut String, results: &Results) {
         for s in &results.startup {
             let idle = median(&s.idle).map(|rss| rss / MIB);
             let took = cell(median(&s.took), 0);
-            let _ = writeln!(text, "| {} | {took} | {} | {} |", s.way, cell(idle, 1), s.took.len());
+            let _ = writeln!(
+                text,
+                "| {} | {took} | {} | {} |",
+                s.way,
+                cell(idle, 1),
+                s.took.len()
+            );
         }
         text.push('\n');
     }
@@ -200,7 +215,10 @@ fn memory(text: &mut String, results: &Results) {
         for (reader, grown) in &m.bulk {
             let size = bytes(m.bulk_size);
             let grown = mib(*grown) * MIB / 1e6;
-            let _ = writeln!(text, "| {way} | growth during a list of {size}, {reader} | {grown:.2} MB |");
+            let _ = writeln!(
+                text,
+                "| {way} | growth during a list of {size}, {reader} | {grown:.2} MB |"
+            );
         }
         if let Some(watch) = m.watch {
             let _ = writeln!(text, "| {way} | RSS per idle watch | {watch} bytes |");
@@ -218,7 +236,10 @@ fn mib(bytes: u64) -> f64 {
     bytes as f64 / MIB
 }
 
-#[allow(clippy::cast_precision_loss, reason = "bodies are far below 2^52 bytes")]
+#[allow(
+    clippy::cast_precision_loss,
+    reason = "bodies are far below 2^52 bytes"
+)]
 fn bytes(size: usize) -> String {
     let size = size as f64;
     if size < 1e4 {
@@ -235,7 +256,11 @@ fn machine() -> String {
     let read = |file| std::fs::read_to_string(file).unwrap_or_default();
     let processors = std::thread::available_parallelism().map_or(0, std::num::NonZero::get);
     let virtual_ = read("/proc/cpuinfo").contains(" hypervisor");
-    let kind = if virtual_ { "virtual machine" } else { "machine" };
+    let kind = if virtual_ {
+        "virtual machine"
+    } else {
+        "machine"
+    };
     let memory = read("/proc/meminfo");
     let total = memory.lines().find_map(|l| l.strip_prefix("MemTotal:"));
     let kib: f64 = total

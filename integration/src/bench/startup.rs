@@ -48,7 +48,9 @@ pub async fn measure(plane: &ControlPlane, options: &Options) -> Result<Vec<Star
         if options.takes(haproxy.way) {
             let began = Instant::now();
             if let Some(started) = Haproxy::start(plane).await? {
-                haproxy.first_answer(&Target::haproxy(plane, &started)?, began).await?;
+                haproxy
+                    .first_answer(&Target::haproxy(plane, &started)?, began)
+                    .await?;
                 started.stop().await?;
             }
         }

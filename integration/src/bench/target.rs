@@ -7,11 +7,11 @@ use clap::ValueEnum;
 
 use super::haproxy::{HOW_TO_INSTALL, Haproxy};
 use super::options::Options;
+use crate::Result;
 use crate::client;
 use crate::control_plane::ControlPlane;
 use crate::gateway::{self, Cluster, Gateway, UpstreamMode};
 use crate::process::Usage;
-use crate::Result;
 
 /// How long a gateway gets to drain.
 pub const DRAINED: Duration = Duration::from_secs(60);

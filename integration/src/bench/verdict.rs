@@ -60,16 +60,28 @@ pub fn all(results: &Results) -> Vec<Verdict> {
 /// A scenario in words.
 pub fn name(scenario: Scenario) -> String {
     let (title, how) = (scenario.workload.title(), scenario.how);
-    let clients = if how.clients == 1 { "client" } else { "clients" };
+    let clients = if how.clients == 1 {
+        "client"
+    } else {
+        "clients"
+    };
     let shared = if how.shared { " on one connection" } else { "" };
-    format!("{title}, HTTP/{}, {} {clients}{shared}", how.http, how.clients)
+    format!(
+        "{title}, HTTP/{}, {} {clients}{shared}",
+        how.http, how.clients
+    )
 }
 
 /// How many milliseconds a way adds to the direct median.
 pub fn added(load: &Measured, scenario: Scenario, way: Way) -> Option<f64> {
     let p50 = |slice: &Slice| median(&slice.latencies);
-    let rounds = load.slices(scenario, way).iter().zip(load.slices(scenario, Way::Direct));
-    let added: Vec<f64> = rounds.filter_map(|(a, b)| Some(p50(a)? - p50(b)?)).collect();
+    let rounds = load
+        .slices(scenario, way)
+        .iter()
+        .zip(load.slices(scenario, Way::Direct));
+    let added: Vec<f64> = rounds
+        .filter_map(|(a, b)| Some(p50(a)? - p50(b)?))
+        .collect();
     median(&added)
 }
 
@@ -81,7 +93,10 @@ pub fn paired(
     other: Way,
     figure: impl Fn(&Slice) -> Option<f64>,
 ) -> Option<f64> {
-    let rounds = load.slices(scenario, way).iter().zip(load.slices(scenario, other));
+    let rounds = load
+        .slices(scenario, way)
+        .iter()
+        .zip(load.slices(scenario, other));
     let shares = rounds.filter_map(|(a, b)| Some(figure(a)? / figure(b).filter(|b| *b > 0.0)?));
     median(&shares.collect::<Vec<_>>())
 }
@@ -94,12 +109,18 @@ fn added_ratio(load: &Measured, scenario: Scenario, way: Way) -> Option<f64> {
 
 /// Of sums, not of rounds: processor time is counted in steps of 10 ms.
 fn cpu_ratio(load: &Measured, scenario: Scenario, way: Way) -> Option<f64> {
-    let haproxy = load.figures(scenario, Way::Haproxy)?.cpu.filter(|cpu| *cpu > 0.0)?;
+    let haproxy = load
+        .figures(scenario, Way::Haproxy)?
+        .cpu
+        .filter(|cpu| *cpu > 0.0)?;
     Some(load.figures(scenario, way)?.cpu? / haproxy)
 }
 
 fn event_ratio(results: &Results, http: Http, way: Way) -> Option<f64> {
-    let events = results.events.iter().find(|e| (e.way, e.http) == (way, http))?;
+    let events = results
+        .events
+        .iter()
+        .find(|e| (e.way, e.http) == (way, http))?;
     Some(median(&events.through)? / median(&events.direct)?)
 }
 
@@ -124,13 +145,26 @@ fn bounded(
 fn sizes(results: &Results) -> Vec<Verdict> {
     let memory = |way| results.memory.iter().find(move |m| m.way == Some(way));
     let start = |way| results.startup.iter().find(move |s| s.way == way);
-    let growth = |way| memory(way)?.bulk.iter().map(|(_, grown)| *grown as f64 / 1e6).reduce(f64::max);
+    let growth = |way| {
+        memory(way)?
+            .bulk
+            .iter()
+            .map(|(_, grown)| *grown as f64 / 1e6)
+            .reduce(f64::max)
+    };
     let watch = |way| Some(memory(way)?.watch? as f64 / 1024.0);
     let idle = |way| Some(median(&start(way)?.idle)? / f64::from(1 << 20));
     let took = |way| Some(median(&start(way)?.took)? / 1e3);
     vec![
-        sized("RSS growth while a 20 MB list streams, MB", "< 4", growth, |mb| mb < 4.0),
-        sized("RSS per idle watch, KiB", "≤ 20", watch, |kib| kib <= 20.0),
+        sized(
+            "RSS growth while a 20 MB list streams, MB",
+            "< 4",
+            growth,
+            |mb| mb < 4.0,
+        ),
+        sized("RSS per idle watch, KiB", "≤ 20", watch, |kib| {
+            kib <= 20.0
+        }),
         sized("idle RSS, MiB", "≤ 15", idle, |mib| mib <= 15.0),
         sized("start to first answer, s", "≤ 0.2", took, |s| s <= 0.2),
     ]
@@ -152,18 +186,28 @@ mod tests {
 
     const GET: Scenario = Scenario {
         workload: Workload::Get,
-        how: Loop { http: Http::Two, clients: 1, shared: false },
+        how: Loop {
+            http: Http::Two,
+            clients: 1,
+            shared: false,
+        },
     };
 
     fn slices(p50s: &[f64]) -> Vec<Slice> {
-        let slice = |p50: &f64| Slice { latencies: vec![*p50], seconds: 1.0, ..Slice::default() };
+        let slice = |p50: &f64| Slice {
+            latencies: vec![*p50],
+            seconds: 1.0,
+            ..Slice::default()
+        };
         p50s.iter().map(slice).collect()
     }
 
     fn results(ours: &[f64]) -> Results {
         let mut results = Results::default();
         results.load.set(GET, Way::Direct, slices(&[1.0, 5.0, 1.0]));
-        results.load.set(GET, Way::Haproxy, slices(&[1.5, 5.4, 1.6]));
+        results
+            .load
+            .set(GET, Way::Haproxy, slices(&[1.5, 5.4, 1.6]));
         results.load.set(GET, Way::PassThrough, slices(ours));
         results
     }
@@ -172,9 +216,15 @@ mod tests {
     fn added_latency_is_compared_within_a_round() {
         let kept = all(&results(&[1.55, 5.55, 1.5]));
         assert_eq!(kept.len(), 1, "{kept:?}");
-        assert_eq!((kept[0].measured.as_deref(), kept[0].kept), (Some("1.10"), Some(true)));
+        assert_eq!(
+            (kept[0].measured.as_deref(), kept[0].kept),
+            (Some("1.10"), Some(true))
+        );
         let missed = all(&results(&[1.6, 5.6, 1.5]));
-        assert_eq!((missed[0].measured.as_deref(), missed[0].kept), (Some("1.20"), Some(false)));
+        assert_eq!(
+            (missed[0].measured.as_deref(), missed[0].kept),
+            (Some("1.20"), Some(false))
+        );
     }
 
     #[test]

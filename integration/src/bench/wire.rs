@@ -19,10 +19,10 @@ use crate::{Context, Failure, Result};
 /// The HTTP version that the client offers.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 pub enum Http {
-    /// HTTP/1.1
-    One,
     /// HTTP/2
     Two,
+    /// HTTP/1.1
+    One,
 }
 
 impl std::fmt::Display for Http {

@@ -14,6 +14,7 @@ mod paths;
 mod redirects;
 mod refusals;
 mod routing;
+mod sharing;
 pub(crate) mod site;
 mod slow_clients;
 mod smuggling;

@@ -5,6 +5,7 @@
 
 mod broken;
 mod endurance;
+mod fields;
 mod stale;
 mod unreachable;
 mod untouched;

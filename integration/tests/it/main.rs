@@ -9,9 +9,15 @@ mod attacks;
 #[cfg(test)]
 mod control_plane;
 #[cfg(test)]
+mod drain;
+#[cfg(test)]
 mod faults;
 #[cfg(test)]
+mod federation;
+#[cfg(test)]
 mod gateway_smoke;
+#[cfg(test)]
+mod identity;
 #[cfg(test)]
 mod kubectl_parity;
 #[cfg(test)]

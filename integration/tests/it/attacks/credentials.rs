@@ -40,16 +40,15 @@ fn nobody(asked: &Asked) -> Option<Answer> {
         .then(|| Answer::json(401, &refusal))
 }
 
-/// Only `authenticated: true` without an error and with a name is a login.
-#[tokio::test]
-async fn a_token_review_that_does_not_say_authenticated_lets_nobody_in() {
+/// Answers to a TokenReview that are no login.
+fn refusals() -> Vec<(&'static str, Answer)> {
     let admin = json!({"username": "admin", "groups": ["system:masters"]});
     let as_other_kind = json!({
         "apiVersion": "authorization.k8s.io/v1", "kind": "SubjectAccessReview",
         "status": {"authenticated": true, "allowed": true, "user": admin},
     });
     let unnamed = json!({"status": {"authenticated": true, "user": admin}});
-    for (what, answer) in [
+    vec![
         ("empty status", Answer::token_review(&json!({}))),
         ("user only", Answer::token_review(&json!({"user": admin}))),
         (
@@ -104,7 +103,13 @@ async fn a_token_review_that_does_not_say_authenticated_lets_nobody_in() {
             "redirect",
             Answer::json(307, &json!({})).field(LOCATION, "/elsewhere"),
         ),
-    ] {
+    ]
+}
+
+/// Only `authenticated: true` without an error and with a name is a login.
+#[tokio::test]
+async fn a_token_review_that_does_not_say_authenticated_lets_nobody_in() {
+    for (what, answer) in refusals() {
         let script = move |asked: &Asked| asked.reviews("tokenreviews").then(|| answer.clone());
         let site = ReviewedSite::impersonating(script).await;
         let reply = site.get("/api/v1/secrets", &[TOKEN]).await;

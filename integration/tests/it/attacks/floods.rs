@@ -16,13 +16,20 @@ const ENHANCE_YOUR_CALM: u32 = 11;
 const GROWTH_MAX: u64 = 24 << 20;
 
 async fn open(site: &Site) -> RawClient {
-    let mut client = RawClient::connect_with(&site.target, &[b"h2"]).await.unwrap();
+    let mut client = RawClient::connect_with(&site.target, &[b"h2"])
+        .await
+        .unwrap();
     frames::open(&mut client).await.unwrap();
     client
 }
 
 fn head(path: &str) -> Vec<u8> {
-    header_block(&[(":method", "GET"), (":scheme", "https"), (":authority", "g"), (":path", path)])
+    header_block(&[
+        (":method", "GET"),
+        (":scheme", "https"),
+        (":authority", "g"),
+        (":path", path),
+    ])
 }
 
 /// Reads on until the connection ends; the error code of the GOAWAY in front of it.
@@ -35,7 +42,9 @@ async fn ended(client: &mut RawClient) -> Option<u32> {
             }
         }
     };
-    tokio::time::timeout(Duration::from_secs(10), reading).await.expect("the connection must end");
+    tokio::time::timeout(Duration::from_secs(10), reading)
+        .await
+        .expect("the connection must end");
     code
 }
 
@@ -71,12 +80,19 @@ async fn rapid_reset_ends_the_flooder_and_nobody_else() {
             }
             streams += 100;
         }
-        assert_eq!(ended(&mut client).await, Some(ENHANCE_YOUR_CALM), "after {streams} streams");
+        assert_eq!(
+            ended(&mut client).await,
+            Some(ENHANCE_YOUR_CALM),
+            "after {streams} streams"
+        );
     }
     let reply = bystander.get(&site.path("/echo"), "t").await.unwrap();
     assert_eq!(reply.status, 200, "the bystander's connection is served on");
     let reached = site.uris().iter().filter(|u| u.ends_with("/hang")).count();
-    assert!(reached < 2000, "{reached} of {streams} streams reached the upstream");
+    assert!(
+        reached < 2000,
+        "{reached} of {streams} streams reached the upstream"
+    );
     let grown = site.gateway.usage().unwrap().rss.saturating_sub(before);
     assert!(grown < GROWTH_MAX, "memory grew by {grown} bytes");
 }
@@ -89,7 +105,10 @@ async fn a_flood_of_continuations_ends_the_connection() {
     for payload in [&[][..], &[b'x'; 1024], &[0; 16 * 1024]] {
         let mut client = open(&site).await;
         let block = head(&site.path("/echo"));
-        client.send(Frame::new(kind::HEADERS, flag::END_STREAM, 1, block).encode()).await.unwrap();
+        client
+            .send(Frame::new(kind::HEADERS, flag::END_STREAM, 1, block).encode())
+            .await
+            .unwrap();
         let more = Frame::new(kind::CONTINUATION, 0, 1, payload).encode();
         pour(&mut client, &more.repeat(64), 1000).await;
         ended(&mut client).await;
@@ -107,7 +126,10 @@ async fn floods_of_pings_settings_and_empty_data_cost_little() {
     site.still_serves().await;
     let before = site.gateway.usage().unwrap().rss;
     let post = header_block(&[
-        (":method", "POST"), (":scheme", "https"), (":authority", "g"), (":path", &site.path("/hang")),
+        (":method", "POST"),
+        (":scheme", "https"),
+        (":authority", "g"),
+        (":path", &site.path("/hang")),
     ]);
     let floods = [
         Frame::new(kind::PING, 0, 0, [0; 8]),
@@ -120,7 +142,10 @@ async fn floods_of_pings_settings_and_empty_data_cost_little() {
     ];
     for frame in floods {
         let mut client = open(&site).await;
-        client.send(Frame::new(kind::HEADERS, flag::END_HEADERS, 1, &post[..]).encode()).await.unwrap();
+        client
+            .send(Frame::new(kind::HEADERS, flag::END_HEADERS, 1, &post[..]).encode())
+            .await
+            .unwrap();
         let (mut stream, _) = {
             // The answers stay unread: whatever the gateway queues for them is its own memory.
             let bytes = frame.encode().repeat(200);
@@ -129,7 +154,10 @@ async fn floods_of_pings_settings_and_empty_data_cost_little() {
             client.into_parts()
         };
         let grown = site.gateway.usage().unwrap().rss.saturating_sub(before);
-        assert!(grown < GROWTH_MAX, "{frame:?}: memory grew by {grown} bytes");
+        assert!(
+            grown < GROWTH_MAX,
+            "{frame:?}: memory grew by {grown} bytes"
+        );
         let _ = tokio::io::AsyncWriteExt::shutdown(&mut stream).await;
         site.still_serves().await;
     }
@@ -145,8 +173,15 @@ async fn streams_over_the_limit_are_refused_one_by_one() {
     // The limit is announced in the gateway's first frame; it binds once that is acknowledged.
     let frame = frames::next(&mut client).await.unwrap();
     assert_eq!((frame.kind, frame.flags), (kind::SETTINGS, 0));
-    assert!(frame.payload.chunks(6).any(|s| s == [0, 3, 0, 0, 0, 5]), "{:?}", frame.payload);
-    client.send(Frame::new(kind::SETTINGS, flag::ACK, 0, []).encode()).await.unwrap();
+    assert!(
+        frame.payload.chunks(6).any(|s| s == [0, 3, 0, 0, 0, 5]),
+        "{:?}",
+        frame.payload
+    );
+    client
+        .send(Frame::new(kind::SETTINGS, flag::ACK, 0, []).encode())
+        .await
+        .unwrap();
     for stream in streams {
         client.send(stream).await.unwrap();
     }
@@ -157,7 +192,11 @@ async fn streams_over_the_limit_are_refused_one_by_one() {
         }
         assert!(frame.kind != kind::GOAWAY, "the connection stays");
     };
-    assert_eq!((refused.stream, refused.error_code()), (11, Some(7)), "REFUSED_STREAM for the sixth");
+    assert_eq!(
+        (refused.stream, refused.error_code()),
+        (11, Some(7)),
+        "REFUSED_STREAM for the sixth"
+    );
     assert_eq!(site.seen(5).await.len(), 5);
 }
 
@@ -187,7 +226,12 @@ async fn a_header_list_at_the_limit_is_read_and_one_byte_more_is_not() {
     let site = Site::with(json!({"limits": {"maxHeaderBytes": LIMIT}})).await;
     let path = site.path("/echo");
     let status = async |size: usize| {
-        let fixed = [(":method", "GET"), (":scheme", "https"), (":authority", "g"), (":path", path.as_str())];
+        let fixed = [
+            (":method", "GET"),
+            (":scheme", "https"),
+            (":authority", "g"),
+            (":path", path.as_str()),
+        ];
         let bare: usize = fixed.iter().map(|(n, v)| n.len() + v.len() + 32).sum();
         let value = "x".repeat(size - bare - 33);
         let block = header_block(&[&fixed[..], &[("x", &value)]].concat());
@@ -255,15 +299,23 @@ async fn a_header_bomb_is_refused() {
     block.extend([b'y'; 4000]);
     block.extend([0xbe; 10_000]);
     let flags = flag::END_HEADERS | flag::END_STREAM;
-    client.send(Frame::new(kind::HEADERS, flags, 1, block).encode()).await.unwrap();
+    client
+        .send(Frame::new(kind::HEADERS, flags, 1, block).encode())
+        .await
+        .unwrap();
     let frame = loop {
-        let Ok(frame) = frames::next(&mut client).await else { break None };
+        let Ok(frame) = frames::next(&mut client).await else {
+            break None;
+        };
         if matches!(frame.kind, kind::HEADERS | kind::RST_STREAM | kind::GOAWAY) {
             break Some(frame);
         }
     };
     if let Some(frame) = frame {
-        assert!(frame.kind != kind::HEADERS || !frame.payload.contains(&0x88), "{frame:?}");
+        assert!(
+            frame.kind != kind::HEADERS || !frame.payload.contains(&0x88),
+            "{frame:?}"
+        );
     }
     assert_eq!(site.uris().len(), 1, "nothing but the first request");
     let grown = site.gateway.usage().unwrap().rss.saturating_sub(before);

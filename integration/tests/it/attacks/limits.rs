@@ -17,7 +17,11 @@ use super::site::{ReviewedSite, Site, assert_is_status};
 fn assert_refused(reply: &Reply) {
     assert_eq!(reply.status, 429, "{}", reply.text());
     assert_is_status(&reply.json().unwrap(), 429, "TooManyRequests");
-    let wait: u64 = reply.headers["retry-after"].to_str().unwrap().parse().unwrap();
+    let wait: u64 = reply.headers["retry-after"]
+        .to_str()
+        .unwrap()
+        .parse()
+        .unwrap();
     assert!(wait >= 1);
     assert_eq!(reply.json().unwrap()["details"]["retryAfterSeconds"], wait);
 }
@@ -25,7 +29,9 @@ fn assert_refused(reply: &Reply) {
 async fn start(client: &H2Client, method: Method, path: &str) -> tokio::task::JoinHandle<()> {
     let (client, path) = (client.clone(), path.to_owned());
     tokio::spawn(async move {
-        let _answer = client.send(method, &path, &[], RequestBody::whole(Bytes::new())).await;
+        let _answer = client
+            .send(method, &path, &[], RequestBody::whole(Bytes::new()))
+            .await;
         std::future::pending::<()>().await;
     })
 }
@@ -48,20 +54,42 @@ async fn each_class_of_requests_has_a_limit_of_its_own() {
         held.push(start(&first, method.clone(), &site.path(hold)).await);
         expected += 1;
         site.seen(expected).await;
-        let reply = client.call(method.clone(), &site.path(ask), &[], "").await.unwrap();
+        let reply = client
+            .call(method.clone(), &site.path(ask), &[], "")
+            .await
+            .unwrap();
         assert_eq!(reply.status, 200, "the second of two");
         held.push(start(&first, method.clone(), &site.path(hold)).await);
         expected += 2;
         site.seen(expected).await;
-        assert_refused(&client.call(method.clone(), &site.path(ask), &[], "").await.unwrap());
+        assert_refused(
+            &client
+                .call(method.clone(), &site.path(ask), &[], "")
+                .await
+                .unwrap(),
+        );
     }
-    assert_eq!(site.upstream.seen().len(), expected, "what is refused is not forwarded");
+    assert_eq!(
+        site.upstream.seen().len(),
+        expected,
+        "what is refused is not forwarded"
+    );
     for task in held {
         task.abort();
     }
-    for (method, ask) in [(Method::GET, "/echo"), (Method::POST, "/echo"), (Method::GET, "/api/v1/echo?watch=true")] {
+    for (method, ask) in [
+        (Method::GET, "/echo"),
+        (Method::POST, "/echo"),
+        (Method::GET, "/api/v1/echo?watch=true"),
+    ] {
         eventually("a free place", SOON, || async {
-            match client.call(method.clone(), &site.path(ask), &[], "").await.unwrap().status.as_u16() {
+            match client
+                .call(method.clone(), &site.path(ask), &[], "")
+                .await
+                .unwrap()
+                .status
+                .as_u16()
+            {
                 200 => Look::Ready(()),
                 code => Look::Not(code.to_string()),
             }
@@ -76,11 +104,24 @@ async fn each_class_of_requests_has_a_limit_of_its_own() {
 async fn an_answer_that_is_being_read_holds_its_place() {
     let site = Site::with(json!({"limits": {"maxRequestsInFlight": 1}})).await;
     let (slow, other) = (site.h2().await, site.h2().await);
-    let answer = slow.send(Method::GET, &site.path("/forever"), &[], RequestBody::whole(Bytes::new())).await;
+    let answer = slow
+        .send(
+            Method::GET,
+            &site.path("/forever"),
+            &[],
+            RequestBody::whole(Bytes::new()),
+        )
+        .await;
     assert_refused(&other.get(&site.path("/echo"), "t").await.unwrap());
     drop(answer);
     eventually("the place to be free", SOON, || async {
-        match other.get(&site.path("/echo"), "t").await.unwrap().status.as_u16() {
+        match other
+            .get(&site.path("/echo"), "t")
+            .await
+            .unwrap()
+            .status
+            .as_u16()
+        {
             200 => Look::Ready(()),
             code => Look::Not(code.to_string()),
         }
@@ -105,7 +146,8 @@ async fn secured(security: Value) -> ReviewedSite {
 
 #[tokio::test]
 async fn requests_per_minute_are_limited_for_each_user() {
-    let site = secured(json!({"rate_limiting": {"enabled": true, "max_requests_per_minute": 5}})).await;
+    let site =
+        secured(json!({"rate_limiting": {"enabled": true, "max_requests_per_minute": 5}})).await;
     let client = site.h2().await;
     let path = site.path("/api/v1/pods");
     for _ in 0..5 {
@@ -114,10 +156,22 @@ async fn requests_per_minute_are_limited_for_each_user() {
     assert_refused(&client.get(&path, "user-alice").await.unwrap());
     // Neither another connection nor another path nor a wish to be somebody else is a new user.
     let fresh = site.h2().await;
-    assert_refused(&fresh.get(&site.path("/version"), "user-alice").await.unwrap());
-    let wish = [("authorization", "Bearer user-alice"), ("impersonate-user", "bob")];
+    assert_refused(
+        &fresh
+            .get(&site.path("/version"), "user-alice")
+            .await
+            .unwrap(),
+    );
+    let wish = [
+        ("authorization", "Bearer user-alice"),
+        ("impersonate-user", "bob"),
+    ];
     assert_refused(&fresh.call(Method::GET, &path, &wish, "").await.unwrap());
-    assert_eq!(client.get(&path, "user-bob").await.unwrap().status, 200, "bob has his own");
+    assert_eq!(
+        client.get(&path, "user-bob").await.unwrap().status,
+        200,
+        "bob has his own"
+    );
     assert_eq!(site.upstream.forwarded().len(), 6);
 }
 
@@ -128,20 +182,37 @@ async fn guesses_at_tokens_end_in_a_ban() {
     let client = site.h2().await;
     let path = site.path("/api/v1/pods");
     for n in 0..3 {
-        assert_eq!(client.get(&path, &format!("guess-{n}")).await.unwrap().status, 401);
+        assert_eq!(
+            client
+                .get(&path, &format!("guess-{n}"))
+                .await
+                .unwrap()
+                .status,
+            401
+        );
     }
     let reviews = site.upstream.asked().len();
     assert_refused(&client.get(&path, "guess-3").await.unwrap());
     let refused = site.h2().await.get(&path, "user-alice").await.unwrap();
     assert_refused(&refused);
-    assert_eq!(site.upstream.asked().len(), reviews, "a banned address costs no review");
+    assert_eq!(
+        site.upstream.asked().len(),
+        reviews,
+        "a banned address costs no review"
+    );
     // Claims about where one comes from do not help.
     for claim in ["x-forwarded-for", "x-real-ip", "forwarded"] {
         let headers = [("authorization", "Bearer user-alice"), (claim, "10.1.2.3")];
         assert_refused(&client.call(Method::GET, &path, &headers, "").await.unwrap());
     }
     eventually("the end of the ban", Duration::from_secs(8), || async {
-        match client.get(&path, "user-alice").await.unwrap().status.as_u16() {
+        match client
+            .get(&path, "user-alice")
+            .await
+            .unwrap()
+            .status
+            .as_u16()
+        {
             200 => Look::Ready(()),
             code => Look::Not(code.to_string()),
         }
@@ -158,7 +229,14 @@ async fn guesses_that_only_the_upstream_judges_end_in_a_ban_too() {
     let site = Site::made(fakeup::Options::new(), |g| g, |c: Cluster| c.with(spec)).await;
     let client = site.h2().await;
     for _ in 0..3 {
-        assert_eq!(client.get(&site.path("/status/401"), "guess").await.unwrap().status, 401);
+        assert_eq!(
+            client
+                .get(&site.path("/status/401"), "guess")
+                .await
+                .unwrap()
+                .status,
+            401
+        );
     }
     assert_refused(&client.get(&site.path("/echo"), "alice").await.unwrap());
     assert_eq!(site.uris().len(), 3);

@@ -30,17 +30,32 @@ async fn strict() -> ReviewedSite {
     ReviewedSite::made(alice_only, |g| g, |_| spec).await
 }
 
+/// Expected code, path and headers.
+type Refused = (u16, String, Vec<(&'static str, &'static str)>);
+
 /// Each way in which the gateway refuses a POST.
-fn refused(site: &ReviewedSite) -> Vec<(u16, String, Vec<(&'static str, &'static str)>)> {
+fn refused(site: &ReviewedSite) -> Vec<Refused> {
     let outside = site.path("/api/v1/namespaces");
     let inside = site.path("/api/v1/namespaces/ok/pods");
     vec![
         (401, inside.clone(), vec![]),
-        (401, inside.clone(), vec![("Authorization", "Bearer nobody")]),
+        (
+            401,
+            inside.clone(),
+            vec![("Authorization", "Bearer nobody")],
+        ),
         (403, outside, vec![ALICE]),
-        (400, inside.clone(), vec![ALICE, ("Impersonate-Group", "system:masters")]),
+        (
+            400,
+            inside.clone(),
+            vec![ALICE, ("Impersonate-Group", "system:masters")],
+        ),
         (400, site.path("/api/v1/namespaces/ok/../x"), vec![ALICE]),
-        (404, "/clusters/default/none/api/v1/pods".to_owned(), vec![ALICE]),
+        (
+            404,
+            "/clusters/default/none/api/v1/pods".to_owned(),
+            vec![ALICE],
+        ),
         (404, "/api/v1/namespaces/ok/pods".to_owned(), vec![ALICE]),
     ]
 }
@@ -50,9 +65,16 @@ async fn a_refused_post_is_not_executed_and_has_exactly_one_answer() {
     let site = strict().await;
     for (code, path, headers) in refused(&site) {
         let mut client = RawClient::connect(&site.target).await.unwrap();
-        client.send(request("POST", &path, &headers, SMALL)).await.unwrap();
+        client
+            .send(request("POST", &path, &headers, SMALL))
+            .await
+            .unwrap();
         let reply = client.response("POST").await.unwrap();
-        assert_eq!((reply.status(), reply.end), (code, End::Complete), "{path} {headers:?}");
+        assert_eq!(
+            (reply.status(), reply.end),
+            (code, End::Complete),
+            "{path} {headers:?}"
+        );
         reply.json().expect("one document");
         // Whatever else were sent would be read in front of this answer.
         let next = request("GET", "/next", &[("Connection", "close")], b"");
@@ -60,9 +82,16 @@ async fn a_refused_post_is_not_executed_and_has_exactly_one_answer() {
             let rest = client.closed(SOON).await.unwrap();
             let rest = String::from_utf8_lossy(&rest).into_owned();
             assert!(rest.matches("HTTP/1.1").count() <= 1, "{rest}");
-            assert!(rest.is_empty() || rest.starts_with("HTTP/1.1 404"), "{rest}");
+            assert!(
+                rest.is_empty() || rest.starts_with("HTTP/1.1 404"),
+                "{rest}"
+            );
         }
-        assert!(site.upstream.forwarded().is_empty(), "{:?}", site.upstream.forwarded());
+        assert!(
+            site.upstream.forwarded().is_empty(),
+            "{:?}",
+            site.upstream.forwarded()
+        );
     }
 }
 
@@ -72,9 +101,19 @@ async fn a_refused_post_by_http2_leaves_the_connection_to_others() {
     let client = site.h2().await;
     for (code, path, headers) in refused(&site) {
         let (_body, open) = RequestBody::fed();
-        let reply = client.send(Method::POST, &path, &headers, open).await.unwrap();
-        assert_eq!(reply.status(), code, "{path}: answered without waiting for the body");
-        let reply = client.call(Method::POST, &path, &headers, SMALL).await.unwrap();
+        let reply = client
+            .send(Method::POST, &path, &headers, open)
+            .await
+            .unwrap();
+        assert_eq!(
+            reply.status(),
+            code,
+            "{path}: answered without waiting for the body"
+        );
+        let reply = client
+            .call(Method::POST, &path, &headers, SMALL)
+            .await
+            .unwrap();
         assert_eq!(reply.status, code);
         reply.json().expect("one document");
     }
@@ -91,10 +130,25 @@ async fn an_unread_request_body_is_not_taken_for_a_request() {
     let path = site.path("/api/v1/namespaces/ok/pods");
     let inner = request("GET", &path, &[ALICE], b"");
     for size in [inner.len(), 100 << 10, 8 << 20] {
-        let body: Vec<u8> = inner.iter().copied().cycle().take(size / inner.len() * inner.len()).collect();
+        let body: Vec<u8> = inner
+            .iter()
+            .copied()
+            .cycle()
+            .take(size / inner.len() * inner.len())
+            .collect();
         for head in [
-            request("POST", &path, &[("Content-Length", &body.len().to_string())], b""),
-            request("POST", &path, &[("Transfer-Encoding", "chunked")], format!("{:x}\r\n", body.len()).as_bytes()),
+            request(
+                "POST",
+                &path,
+                &[("Content-Length", &body.len().to_string())],
+                b"",
+            ),
+            request(
+                "POST",
+                &path,
+                &[("Transfer-Encoding", "chunked")],
+                format!("{:x}\r\n", body.len()).as_bytes(),
+            ),
         ] {
             let mut client = RawClient::connect(&site.target).await.unwrap();
             client.send(head).await.unwrap();
@@ -112,9 +166,15 @@ async fn an_unread_request_body_is_not_taken_for_a_request() {
 async fn a_body_that_never_comes_does_not_keep_the_answer_back() {
     let site = strict().await;
     let path = site.path("/api/v1/namespaces/ok/pods");
-    for (name, value) in [("Content-Length", "1000000"), ("Transfer-Encoding", "chunked")] {
+    for (name, value) in [
+        ("Content-Length", "1000000"),
+        ("Transfer-Encoding", "chunked"),
+    ] {
         let mut client = RawClient::connect(&site.target).await.unwrap();
-        client.send(request("POST", &path, &[(name, value)], b"")).await.unwrap();
+        client
+            .send(request("POST", &path, &[(name, value)], b""))
+            .await
+            .unwrap();
         assert_status(&client.response("POST").await.unwrap(), 401, "Unauthorized");
     }
 }
@@ -127,15 +187,29 @@ async fn a_refused_request_is_not_invited_to_continue() {
     for (code, path, headers) in refused(&site) {
         let mut client = RawClient::connect(&site.target).await.unwrap();
         let headers = [&expect[..], &headers].concat();
-        client.send(request("POST", &path, &headers, b"")).await.unwrap();
+        client
+            .send(request("POST", &path, &headers, b""))
+            .await
+            .unwrap();
         assert_eq!(client.head().await.unwrap().status, code, "{path}");
     }
     let mut client = RawClient::connect(&site.target).await.unwrap();
     let path = site.path("/api/v1/namespaces/ok/pods");
     let length = SMALL.len().to_string();
-    let expect = [ALICE, ("Expect", "100-continue"), ("Content-Length", &length)];
-    client.send(request("POST", &path, &expect, b"")).await.unwrap();
-    assert_eq!(client.head().await.unwrap().status, 100, "one that is let through is");
+    let expect = [
+        ALICE,
+        ("Expect", "100-continue"),
+        ("Content-Length", &length),
+    ];
+    client
+        .send(request("POST", &path, &expect, b""))
+        .await
+        .unwrap();
+    assert_eq!(
+        client.head().await.unwrap().status,
+        100,
+        "one that is let through is"
+    );
     client.send(SMALL).await.unwrap();
     assert_eq!(client.response("POST").await.unwrap().status(), 200);
     assert_eq!(site.upstream.forwarded().pop().unwrap().body, SMALL);
@@ -147,7 +221,10 @@ async fn an_early_answer_of_the_upstream_arrives_while_the_body_is_sent() {
     for site in [Site::new().await, Site::http1().await] {
         let mut client = site.raw().await;
         let length = ("Content-Length", "50000000");
-        client.send(request("POST", &site.path("/early"), &[length], b"abc")).await.unwrap();
+        client
+            .send(request("POST", &site.path("/early"), &[length], b"abc"))
+            .await
+            .unwrap();
         let reply = client.response("POST").await.unwrap();
         assert_eq!((reply.status(), reply.text().as_str()), (413, "too large"));
         let client = site.h2().await;
@@ -155,7 +232,10 @@ async fn an_early_answer_of_the_upstream_arrives_while_the_body_is_sent() {
         body.send(Ok("abc".into())).await.unwrap();
         let path = site.path("/early");
         let sent = client.send(Method::POST, &path, &[], open);
-        let reply = tokio::time::timeout(Duration::from_secs(5), sent).await.unwrap().unwrap();
+        let reply = tokio::time::timeout(Duration::from_secs(5), sent)
+            .await
+            .unwrap()
+            .unwrap();
         assert_eq!(reply.status(), 413);
         site.still_serves().await;
     }

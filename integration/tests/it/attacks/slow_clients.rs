@@ -38,13 +38,20 @@ async fn dribble(tcp: &mut TcpStream, bytes: &[u8]) {
 async fn a_handshake_that_does_not_come_ends_the_connection() {
     let site = Site::with(short()).await;
     let mut silent = TcpStream::connect(site.gateway.address()).await.unwrap();
-    let read = within("the close", SOON, silent.read(&mut [0; 16])).await.unwrap();
+    let read = within("the close", SOON, silent.read(&mut [0; 16]))
+        .await
+        .unwrap();
     assert!(!matches!(read, Ok(n) if n > 0));
     // The head of a handshake record that announces more than ever comes.
     let mut slow = TcpStream::connect(site.gateway.address()).await.unwrap();
     dribble(&mut slow, &[0x16, 3, 1, 0x20, 0, 1, 0, 0x1f]).await;
-    metric_becomes(&site.gateway, "portcullis_connections_refused_total", &["tlsHandshakeTimeout"], 2.0)
-        .await;
+    metric_becomes(
+        &site.gateway,
+        "portcullis_connections_refused_total",
+        &["tlsHandshakeTimeout"],
+        2.0,
+    )
+    .await;
     site.still_serves().await;
 }
 
@@ -52,9 +59,13 @@ async fn a_handshake_that_does_not_come_ends_the_connection() {
 async fn a_plain_text_request_is_no_handshake() {
     let site = Site::new().await;
     let mut tcp = TcpStream::connect(site.gateway.address()).await.unwrap();
-    tcp.write_all(b"GET /clusters/default/fake/x HTTP/1.1\r\nHost: g\r\n\r\n").await.unwrap();
+    tcp.write_all(b"GET /clusters/default/fake/x HTTP/1.1\r\nHost: g\r\n\r\n")
+        .await
+        .unwrap();
     let mut answer = Vec::new();
-    let _ = within("the close", SOON, tcp.read_to_end(&mut answer)).await.unwrap();
+    let _ = within("the close", SOON, tcp.read_to_end(&mut answer))
+        .await
+        .unwrap();
     assert!(!answer.starts_with(b"HTTP"), "{answer:?}");
     assert_eq!(site.uris(), [""; 0]);
 }
@@ -62,7 +73,11 @@ async fn a_plain_text_request_is_no_handshake() {
 #[tokio::test]
 async fn a_head_that_comes_byte_by_byte_ends_the_connection() {
     let site = Site::with(short()).await;
-    for start in ["", "G", "GET /clusters/default/fake/x HTTP/1.1\r\nHost: g\r\nX: "] {
+    for start in [
+        "",
+        "G",
+        "GET /clusters/default/fake/x HTTP/1.1\r\nHost: g\r\nX: ",
+    ] {
         let mut client = site.raw().await;
         client.send(start).await.unwrap();
         let closed = async {
@@ -71,12 +86,19 @@ async fn a_head_that_comes_byte_by_byte_ends_the_connection() {
                 ticks.tick().await;
                 // Before the first byte the timer is that of an idle connection.
                 let piece = if start.is_empty() { "" } else { "x" };
-                if client.send(piece).await.is_err() || client.some(Duration::from_millis(1)).await.is_ok_and(|b| b.is_empty()) {
+                if client.send(piece).await.is_err()
+                    || client
+                        .some(Duration::from_millis(1))
+                        .await
+                        .is_ok_and(|b| b.is_empty())
+                {
                     return;
                 }
             }
         };
-        within(&format!("the close behind {start:?}"), SOON, closed).await.unwrap();
+        within(&format!("the close behind {start:?}"), SOON, closed)
+            .await
+            .unwrap();
     }
     assert_eq!(site.uris(), [""; 0]);
     site.still_serves().await;
@@ -87,20 +109,39 @@ async fn a_head_that_comes_byte_by_byte_ends_the_connection() {
 async fn http2_that_does_not_begin_ends_the_connection() {
     let site = Site::with(short()).await;
     let path = site.path("/echo");
-    let block = header_block(&[(":method", "GET"), (":scheme", "https"), (":authority", "g"), (":path", &path)]);
+    let block = header_block(&[
+        (":method", "GET"),
+        (":scheme", "https"),
+        (":authority", "g"),
+        (":path", &path),
+    ]);
     let settings = Frame::new(kind::SETTINGS, 0, 0, []).encode();
     let headers = Frame::new(kind::HEADERS, 0, 1, block).encode();
     for (name, bytes) in [
         ("nothing", vec![]),
         ("half a preface", frames::PREFACE[..10].to_vec()),
         ("preface without settings", frames::PREFACE.to_vec()),
-        ("half a header block", [frames::PREFACE, &settings, &headers].concat()),
-        ("half a frame", [frames::PREFACE, &settings, &headers[..12]].concat()),
+        (
+            "half a header block",
+            [frames::PREFACE, &settings, &headers].concat(),
+        ),
+        (
+            "half a frame",
+            [frames::PREFACE, &settings, &headers[..12]].concat(),
+        ),
     ] {
-        let mut client = RawClient::connect_with(&site.target, &[b"h2"]).await.unwrap();
+        let mut client = RawClient::connect_with(&site.target, &[b"h2"])
+            .await
+            .unwrap();
         client.send(bytes).await.unwrap();
         let closed = async { while client.some(SOON).await.is_ok_and(|b| !b.is_empty()) {} };
-        within(&format!("the close behind {name}"), Duration::from_secs(5), closed).await.unwrap();
+        within(
+            &format!("the close behind {name}"),
+            Duration::from_secs(5),
+            closed,
+        )
+        .await
+        .unwrap();
     }
     assert_eq!(site.uris(), [""; 0]);
 }
@@ -111,13 +152,28 @@ async fn connections_at_the_limit_are_served_and_one_more_is_not() {
     let mut clients = Vec::new();
     for _ in 0..3 {
         let mut client = site.raw().await;
-        assert_eq!(client.get(&site.path("/echo"), &[]).await.unwrap().status(), 200);
+        assert_eq!(
+            client.get(&site.path("/echo"), &[]).await.unwrap().status(),
+            200
+        );
         clients.push(client);
     }
-    assert!(RawClient::connect(&site.target).await.is_err(), "the fourth is closed at once");
-    metric_becomes(&site.gateway, "portcullis_connections_refused_total", &["maxConnections"], 1.0).await;
+    assert!(
+        RawClient::connect(&site.target).await.is_err(),
+        "the fourth is closed at once"
+    );
+    metric_becomes(
+        &site.gateway,
+        "portcullis_connections_refused_total",
+        &["maxConnections"],
+        1.0,
+    )
+    .await;
     for client in &mut clients {
-        assert_eq!(client.get(&site.path("/echo"), &[]).await.unwrap().status(), 200);
+        assert_eq!(
+            client.get(&site.path("/echo"), &[]).await.unwrap().status(),
+            200
+        );
     }
     drop(clients.pop());
     eventually("a free place", SOON, || async {
@@ -136,14 +192,31 @@ async fn connections_at_the_limit_are_served_and_one_more_is_not() {
 /// A body that comes too slowly holds a place no longer than any request may.
 #[tokio::test]
 async fn a_body_that_stops_half_way_ends_at_the_deadline() {
-    let site = Site::with(json!({"limits": {"requestTimeout": "300ms", "maxMutatingRequestsInFlight": 1}})).await;
+    let site = Site::with(
+        json!({"limits": {"requestTimeout": "300ms", "maxMutatingRequestsInFlight": 1}}),
+    )
+    .await;
     let mut client = site.raw().await;
-    let head = integration::client::raw::request("POST", &site.path("/echo"), &[("Content-Length", "100")], b"abc");
+    let head = integration::client::raw::request(
+        "POST",
+        &site.path("/echo"),
+        &[("Content-Length", "100")],
+        b"abc",
+    );
     client.send(head).await.unwrap();
     assert_eq!(client.response("POST").await.unwrap().status(), 504);
-    let broken = || site.upstream.last().is_ok_and(|s| matches!(s.body_end, integration::fakeup::BodyEnd::Broken(_)));
-    until("the upstream to see it broken", SOON, broken).await.unwrap();
+    let broken = || {
+        site.upstream
+            .last()
+            .is_ok_and(|s| matches!(s.body_end, integration::fakeup::BodyEnd::Broken(_)))
+    };
+    until("the upstream to see it broken", SOON, broken)
+        .await
+        .unwrap();
     let h2 = site.h2().await;
-    let reply = h2.call(http::Method::POST, &site.path("/echo"), &[], "x").await.unwrap();
+    let reply = h2
+        .call(http::Method::POST, &site.path("/echo"), &[], "x")
+        .await
+        .unwrap();
     assert_eq!(reply.status, 200, "the place is free again");
 }

@@ -30,10 +30,24 @@ async fn sites() -> [Site; 2] {
 
 /// Waits for what the upstream makes of the upload: broken, with what had been sent.
 async fn assert_broken(site: &Site, what: &str) {
-    let ended = || site.upstream.last().is_ok_and(|s| s.body_end != BodyEnd::Open);
-    until(&format!("the end of the upload upstream: {what}"), SOON, ended).await.unwrap();
+    let ended = || {
+        site.upstream
+            .last()
+            .is_ok_and(|s| s.body_end != BodyEnd::Open)
+    };
+    until(
+        &format!("the end of the upload upstream: {what}"),
+        SOON,
+        ended,
+    )
+    .await
+    .unwrap();
     let seen = site.upstream.last().unwrap();
-    assert!(matches!(seen.body_end, BodyEnd::Broken(_)), "{what}: {:?}", seen.body_end);
+    assert!(
+        matches!(seen.body_end, BodyEnd::Broken(_)),
+        "{what}: {:?}",
+        seen.body_end
+    );
     assert_eq!(site.uris().len(), 1, "{what}: sent once");
     site.upstream.forget();
 }
@@ -44,14 +58,34 @@ async fn an_http1_upload_that_is_cut_looks_cut_upstream() {
         for cut in [Cut::Reset, Cut::Close, Cut::HalfClose] {
             for (framing, body) in [
                 (("Content-Length", "100000"), vec![b'x'; BYTES]),
-                (("Transfer-Encoding", "chunked"), [format!("{BYTES:x}\r\n").as_bytes(), &[b'x'; BYTES][..], b"\r\n"].concat()),
-                (("Transfer-Encoding", "chunked"), [b"186a0\r\n", &[b'x'; BYTES][..]].concat()),
+                (
+                    ("Transfer-Encoding", "chunked"),
+                    [
+                        format!("{BYTES:x}\r\n").as_bytes(),
+                        &[b'x'; BYTES][..],
+                        b"\r\n",
+                    ]
+                    .concat(),
+                ),
+                (
+                    ("Transfer-Encoding", "chunked"),
+                    [b"186a0\r\n", &[b'x'; BYTES][..]].concat(),
+                ),
             ] {
                 let mut client = site.raw().await;
-                client.send(request("POST", &site.path("/echo"), &[framing], b"")).await.unwrap();
+                client
+                    .send(request("POST", &site.path("/echo"), &[framing], b""))
+                    .await
+                    .unwrap();
                 client.send(body).await.unwrap();
-                let arrived = || site.upstream.last().is_ok_and(|s| s.body_length == BYTES as u64);
-                until("the first bytes upstream", SOON, arrived).await.unwrap();
+                let arrived = || {
+                    site.upstream
+                        .last()
+                        .is_ok_and(|s| s.body_length == BYTES as u64)
+                };
+                until("the first bytes upstream", SOON, arrived)
+                    .await
+                    .unwrap();
                 match cut {
                     Cut::Reset => client.reset().unwrap(),
                     Cut::Close => drop(client),
@@ -84,13 +118,27 @@ async fn an_http2_upload_that_is_reset_looks_cut_upstream() {
                 })
             };
             feed.send(Ok(vec![b'x'; BYTES].into())).await.unwrap();
-            let arrived = || site.upstream.last().is_ok_and(|s| s.body_length == BYTES as u64);
-            until("the first bytes upstream", SOON, arrived).await.unwrap();
-            feed.send(Err(Failure::new("the client gives up"))).await.unwrap();
-            assert!(sending.await.unwrap().is_err(), "a cut upload has no answer");
+            let arrived = || {
+                site.upstream
+                    .last()
+                    .is_ok_and(|s| s.body_length == BYTES as u64)
+            };
+            until("the first bytes upstream", SOON, arrived)
+                .await
+                .unwrap();
+            feed.send(Err(Failure::new("the client gives up")))
+                .await
+                .unwrap();
+            assert!(
+                sending.await.unwrap().is_err(),
+                "a cut upload has no answer"
+            );
             assert_broken(&site, &format!("{length:?}")).await;
             // Nobody else on the connection notices.
-            assert_eq!(client.get(&site.path("/echo"), "t").await.unwrap().status, 200);
+            assert_eq!(
+                client.get(&site.path("/echo"), "t").await.unwrap().status,
+                200
+            );
             site.upstream.forget();
         }
     }
@@ -101,7 +149,12 @@ async fn an_http2_upload_whose_connection_ends_looks_cut_upstream() {
     for site in sites().await {
         let mut stream = site.target.connect(&[b"h2"]).await.unwrap();
         let path = site.path("/echo");
-        let fields = [(":method", "POST"), (":scheme", "https"), (":authority", "g"), (":path", path.as_str())];
+        let fields = [
+            (":method", "POST"),
+            (":scheme", "https"),
+            (":authority", "g"),
+            (":path", path.as_str()),
+        ];
         let block = integration::client::frames::header_block(&fields);
         use integration::client::frames::{Frame, PREFACE, flag, kind};
         let mut bytes = PREFACE.to_vec();
@@ -109,8 +162,14 @@ async fn an_http2_upload_whose_connection_ends_looks_cut_upstream() {
         bytes.extend(Frame::new(kind::HEADERS, flag::END_HEADERS, 1, block).encode());
         bytes.extend(Frame::new(kind::DATA, 0, 1, vec![b'x'; BYTES]).encode());
         stream.write_all(&bytes).await.unwrap();
-        let arrived = || site.upstream.last().is_ok_and(|s| s.body_length == BYTES as u64);
-        until("the first bytes upstream", SOON, arrived).await.unwrap();
+        let arrived = || {
+            site.upstream
+                .last()
+                .is_ok_and(|s| s.body_length == BYTES as u64)
+        };
+        until("the first bytes upstream", SOON, arrived)
+            .await
+            .unwrap();
         drop(stream);
         assert_broken(&site, "the connection ends").await;
     }
@@ -122,15 +181,26 @@ async fn an_upload_that_is_whole_looks_whole_upstream() {
     for site in sites().await {
         let body = vec![b'x'; 3 << 20];
         let mut client = site.raw().await;
-        client.send(request("POST", &site.path("/echo"), &[], &body)).await.unwrap();
+        client
+            .send(request("POST", &site.path("/echo"), &[], &body))
+            .await
+            .unwrap();
         assert_eq!(client.response("POST").await.unwrap().status(), 200);
         let seen = site.upstream.last().unwrap();
-        assert_eq!((seen.body_length, &seen.body_end), (body.len() as u64, &BodyEnd::Complete));
+        assert_eq!(
+            (seen.body_length, &seen.body_end),
+            (body.len() as u64, &BodyEnd::Complete)
+        );
         assert_eq!(seen.header("content-length"), Some(body.len().to_string()));
         let h2 = site.h2().await;
-        h2.call(Method::PUT, &site.path("/echo"), &[], body.clone()).await.unwrap();
+        h2.call(Method::PUT, &site.path("/echo"), &[], body.clone())
+            .await
+            .unwrap();
         let seen = site.upstream.last().unwrap();
-        assert_eq!((seen.body_length, seen.body_end), (body.len() as u64, BodyEnd::Complete));
+        assert_eq!(
+            (seen.body_length, seen.body_end),
+            (body.len() as u64, BodyEnd::Complete)
+        );
         assert_eq!(site.uris().len(), 2);
     }
 }

@@ -17,12 +17,25 @@ const TOKEN: (&str, &str) = ("Authorization", "Bearer alice-token");
 async fn an_answer_that_is_cut_arrives_cut() {
     for site in [Site::new().await, Site::http1().await] {
         let reply = site.get("/die", &[]).await;
-        assert_eq!((reply.status(), reply.text().as_str(), reply.end), (200, "partial", End::Cut));
+        assert_eq!(
+            (reply.status(), reply.text().as_str(), reply.end),
+            (200, "partial", End::Cut)
+        );
         let client = site.h2().await;
-        assert!(client.get(&site.path("/die"), "t").await.is_err(), "the stream is reset");
+        assert!(
+            client.get(&site.path("/die"), "t").await.is_err(),
+            "the stream is reset"
+        );
         assert!(!client.is_closed(), "and only the stream");
-        assert_eq!(client.get(&site.path("/echo"), "t").await.unwrap().status, 200);
-        assert_eq!(site.uris().iter().filter(|u| u.ends_with("/die")).count(), 2, "no second try");
+        assert_eq!(
+            client.get(&site.path("/echo"), "t").await.unwrap().status,
+            200
+        );
+        assert_eq!(
+            site.uris().iter().filter(|u| u.ends_with("/die")).count(),
+            2,
+            "no second try"
+        );
     }
 }
 
@@ -30,11 +43,21 @@ async fn an_answer_that_is_cut_arrives_cut() {
 async fn a_chunked_answer_that_is_cut_arrives_cut() {
     let site = Site::http1().await;
     let head = "HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\n";
-    for body in ["5\r\nabcde\r\n", "5\r\nabc", "5\r\nabcde", "5\r\nabcde\r\n0\r\n", "5\r\nabcde\r\nzz\r\n", "5\r\nabcdeXX0\r\n\r\n"] {
+    for body in [
+        "5\r\nabcde\r\n",
+        "5\r\nabc",
+        "5\r\nabcde",
+        "5\r\nabcde\r\n0\r\n",
+        "5\r\nabcde\r\nzz\r\n",
+        "5\r\nabcdeXX0\r\n\r\n",
+    ] {
         let fault = Fault::Answer(format!("{head}{body}").into_bytes());
         site.upstream.set_fault(fault).await.unwrap();
         let mut client = site.raw().await;
-        client.send(request("GET", &site.path("/x"), &[TOKEN], b"")).await.unwrap();
+        client
+            .send(request("GET", &site.path("/x"), &[TOKEN], b""))
+            .await
+            .unwrap();
         // A break in the first packet may come before the head has gone out.
         match client.head().await {
             Ok(head) if head.status == 200 => {
@@ -45,7 +68,10 @@ async fn a_chunked_answer_that_is_cut_arrives_cut() {
             Err(_) => {}
         }
         let answer = site.h2().await.get(&site.path("/x"), "t").await;
-        assert!(answer.as_ref().map_or(true, |a| a.status == 502), "{body:?}: {answer:?}");
+        assert!(
+            answer.as_ref().map_or(true, |a| a.status == 502),
+            "{body:?}: {answer:?}"
+        );
     }
 }
 
@@ -54,7 +80,10 @@ async fn a_watch_that_is_cut_ends_and_is_not_tried_again() {
     for site in [Site::new().await, Site::http1().await] {
         let path = site.path("/api/v1/gated?watch=true");
         let mut client = site.raw().await;
-        client.send(request("GET", &path, &[TOKEN], b"")).await.unwrap();
+        client
+            .send(request("GET", &path, &[TOKEN], b""))
+            .await
+            .unwrap();
         assert_eq!(client.head().await.unwrap().status, 200);
         site.upstream.release();
         assert_eq!(client.chunk().await.unwrap().unwrap(), b"{\"n\":0}\n");
@@ -80,10 +109,16 @@ async fn a_write_whose_answer_is_lost_is_not_sent_again() {
         // A connection that has served before, so that it could have gone stale.
         site.upstream.set_fault(Fault::None).await.unwrap();
         site.still_serves().await;
-        site.upstream.set_fault(Fault::CloseAfterRequest).await.unwrap();
+        site.upstream
+            .set_fault(Fault::CloseAfterRequest)
+            .await
+            .unwrap();
         site.upstream.forget();
         let mut client = site.raw().await;
-        client.send(request(method, &site.path("/x"), &[TOKEN], b"body")).await.unwrap();
+        client
+            .send(request(method, &site.path("/x"), &[TOKEN], b"body"))
+            .await
+            .unwrap();
         let reply = client.response(method).await.unwrap();
         assert_status(&reply, 502, "InternalError");
         assert!(reply.text().contains("unknown"), "{}", reply.text());
@@ -101,15 +136,29 @@ async fn an_upload_whose_upstream_is_cut_ends() {
             feed.send(Ok(Bytes::from_static(b"abc"))).await.unwrap();
             let path = site.path("/hang");
             let asked = if by_http2 {
-                tokio::spawn(async move { h2.send(Method::POST, &path, &[TOKEN], body).await.map(|r| r.status().as_u16()) })
+                tokio::spawn(async move {
+                    h2.send(Method::POST, &path, &[TOKEN], body)
+                        .await
+                        .map(|r| r.status().as_u16())
+                })
             } else {
-                raw.send(request("POST", &path, &[TOKEN, ("Content-Length", "1000")], b"abc")).await.unwrap();
+                raw.send(request(
+                    "POST",
+                    &path,
+                    &[TOKEN, ("Content-Length", "1000")],
+                    b"abc",
+                ))
+                .await
+                .unwrap();
                 tokio::spawn(async move { raw.response("POST").await.map(|r| r.status()) })
             };
             site.seen(1).await;
             site.upstream.cut();
             let answered = tokio::time::timeout(SOON, asked).await.unwrap().unwrap();
-            assert!(answered.as_ref().map_or(true, |code| *code == 502), "{answered:?}");
+            assert!(
+                answered.as_ref().map_or(true, |code| *code == 502),
+                "{answered:?}"
+            );
             assert_eq!(site.uris().len(), 1);
             site.upstream.forget();
         }
@@ -121,7 +170,9 @@ async fn an_upload_whose_upstream_is_cut_ends() {
 async fn errors_of_the_upstream_pass_untouched() {
     for site in [Site::new().await, Site::http1().await] {
         let client = site.h2().await;
-        for code in [400, 401, 403, 404, 405, 409, 410, 413, 415, 422, 429, 500, 502, 503, 504] {
+        for code in [
+            400, 401, 403, 404, 405, 409, 410, 413, 415, 422, 429, 500, 502, 503, 504,
+        ] {
             site.upstream.forget();
             let path = site.path(&format!("/status/{code}"));
             let reply = client.get(&path, "t").await.unwrap();
@@ -130,7 +181,10 @@ async fn errors_of_the_upstream_pass_untouched() {
             let expected = json!({"kind": "Status", "apiVersion": "v1", "status": "Failure",
                 "message": format!("scripted {code}"), "code": code});
             assert_eq!(reply.json().unwrap(), expected);
-            let reply = client.call(Method::POST, &path, &[TOKEN], "x").await.unwrap();
+            let reply = client
+                .call(Method::POST, &path, &[TOKEN], "x")
+                .await
+                .unwrap();
             assert_eq!(reply.status, code);
             assert_eq!(site.uris().len(), 2, "{code}: each sent once");
         }
@@ -142,10 +196,22 @@ async fn errors_of_the_upstream_pass_untouched() {
 async fn a_client_that_leaves_ends_its_request_upstream() {
     for site in [Site::new().await, Site::http1().await] {
         let mut client = site.raw().await;
-        client.send(request("POST", &site.path("/echo"), &[TOKEN, ("Content-Length", "10")], b"abc")).await.unwrap();
+        client
+            .send(request(
+                "POST",
+                &site.path("/echo"),
+                &[TOKEN, ("Content-Length", "10")],
+                b"abc",
+            ))
+            .await
+            .unwrap();
         site.seen(1).await;
         drop(client);
-        let broken = || site.upstream.last().is_ok_and(|s| matches!(s.body_end, BodyEnd::Broken(_)));
+        let broken = || {
+            site.upstream
+                .last()
+                .is_ok_and(|s| matches!(s.body_end, BodyEnd::Broken(_)))
+        };
         until("the upstream to see it", SOON, broken).await.unwrap();
         metric_becomes(&site.gateway, "portcullis_requests_in_flight", &[], 0.0).await;
     }

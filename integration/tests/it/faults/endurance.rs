@@ -31,10 +31,20 @@ const GET: fn() -> Method = || Method::GET;
 const POST: fn() -> Method = || Method::POST;
 
 async fn once(client: &H2Client, site: &Site, kind: Kind) {
-    let body = if (kind.method)() == Method::POST { "x" } else { "" };
-    let reply = client.call((kind.method)(), &site.path(kind.path), &[], body).await;
+    let body = if (kind.method)() == Method::POST {
+        "x"
+    } else {
+        ""
+    };
+    let reply = client
+        .call((kind.method)(), &site.path(kind.path), &[], body)
+        .await;
     let code = reply.as_ref().map_or(0, |r| r.status.as_u16());
-    assert!(kind.expected.contains(&code), "{}: {code} {reply:?}", kind.name);
+    assert!(
+        kind.expected.contains(&code),
+        "{}: {code} {reply:?}",
+        kind.name
+    );
 }
 
 async fn many(site: &Site, fault: Fault, kind: Kind, count: usize) {
@@ -72,9 +82,16 @@ async fn broken_tunnels(site: &Site, count: usize) {
             let path = &path;
             async move {
                 let mut client = site.raw().await;
-                client.send(request("GET", path, &upgrade, b"")).await.unwrap();
+                client
+                    .send(request("GET", path, &upgrade, b""))
+                    .await
+                    .unwrap();
                 assert_eq!(client.head().await.unwrap().status, 101);
-                if n % 2 == 0 { drop(client) } else { client.reset().unwrap() }
+                if n % 2 == 0 {
+                    drop(client);
+                } else {
+                    client.reset().unwrap();
+                }
             }
         });
         futures_util::future::join_all(crowd).await;
@@ -82,19 +99,39 @@ async fn broken_tunnels(site: &Site, count: usize) {
     }
 }
 
+/// Every kind of fault, each `count` times (tunnels a quarter of it: they cost a handshake each).
 async fn round(site: &Site, count: usize) {
-    let kind = |name, path, method, expected| Kind { name, path, method, expected };
-    many(site, Fault::Down, kind("down, GET", "/x", GET, &[503]), count).await;
-    many(site, Fault::Down, kind("down, POST", "/x", POST, &[503]), count).await;
-    many(site, Fault::CloseAfterRequest, kind("no answer, GET", "/x", GET, &[502, 503]), count).await;
-    many(site, Fault::CloseAfterRequest, kind("no answer, POST", "/x", POST, &[502, 503]), count).await;
-    many(site, Fault::UnknownAuthority, kind("wrong certificate", "/x", GET, &[503]), count).await;
-    let garbage = Fault::Answer(b"garbage\r\n\r\n".to_vec());
-    many(site, garbage, kind("garbage", "/x", GET, &[502, 503]), count).await;
-    let cut = Fault::Answer(b"HTTP/1.1 200 OK\r\nContent-Length: 9\r\n\r\ncut".to_vec());
-    many(site, cut, kind("cut by HTTP/1.1", "/x", GET, &[0, 200, 502, 503]), count).await;
-    many(site, Fault::None, kind("cut by HTTP/2", "/die", GET, &[0]), count).await;
-    many(site, Fault::None, kind("error", "/status/503", POST, &[503]), count).await;
+    let kind = |name, path, method, expected| Kind {
+        name,
+        path,
+        method,
+        expected,
+    };
+    let answer = |bytes: &[u8]| Fault::Answer(bytes.to_vec());
+    let garbage = answer(b"garbage\r\n\r\n");
+    let cut = answer(b"HTTP/1.1 200 OK\r\nContent-Length: 9\r\n\r\ncut");
+    for (fault, kind) in [
+        (Fault::Down, kind("down, GET", "/x", GET, &[503])),
+        (Fault::Down, kind("down, POST", "/x", POST, &[503])),
+        (
+            Fault::CloseAfterRequest,
+            kind("no answer, GET", "/x", GET, &[502, 503]),
+        ),
+        (
+            Fault::CloseAfterRequest,
+            kind("no answer, POST", "/x", POST, &[502, 503]),
+        ),
+        (
+            Fault::UnknownAuthority,
+            kind("wrong certificate", "/x", GET, &[503]),
+        ),
+        (garbage, kind("garbage", "/x", GET, &[502, 503])),
+        (cut, kind("cut by HTTP/1.1", "/x", GET, &[0, 200, 502, 503])),
+        (Fault::None, kind("cut by HTTP/2", "/die", GET, &[0])),
+        (Fault::None, kind("error", "/status/503", POST, &[503])),
+    ] {
+        many(site, fault, kind, count).await;
+    }
     leavers(site, count).await;
     broken_tunnels(site, count / 4).await;
 }
@@ -106,10 +143,25 @@ async fn ten_thousand_faults_leave_nothing_behind() {
     let first = settled(&site).await;
     round(&site, 25 * CROWD).await;
     let last = settled(&site).await;
-    assert!(last.open_files <= first.open_files + 4, "files: {} then {}", first.open_files, last.open_files);
-    assert!(last.threads <= first.threads + 2, "threads: {} then {}", first.threads, last.threads);
+    assert!(
+        last.open_files <= first.open_files + 4,
+        "files: {} then {}",
+        first.open_files,
+        last.open_files
+    );
+    assert!(
+        last.threads <= first.threads + 2,
+        "threads: {} then {}",
+        first.threads,
+        last.threads
+    );
     let grown = last.rss.saturating_sub(first.rss);
-    assert!(grown < GROWTH_MAX, "memory: {} then {} bytes", first.rss, last.rss);
+    assert!(
+        grown < GROWTH_MAX,
+        "memory: {} then {} bytes",
+        first.rss,
+        last.rss
+    );
     for gauge in ["portcullis_streams", "portcullis_requests_in_flight"] {
         metric_becomes(&site.gateway, gauge, &[], 0.0).await;
     }
@@ -120,13 +172,19 @@ async fn ten_thousand_faults_leave_nothing_behind() {
 async fn settled(site: &Site) -> integration::process::Usage {
     site.upstream.set_fault(Fault::None).await.unwrap();
     let gone = || site.upstream.open_connections() == 0;
-    until("the upstream connections to go", SOON, gone).await.unwrap();
+    until("the upstream connections to go", SOON, gone)
+        .await
+        .unwrap();
     metric_becomes(&site.gateway, "portcullis_connections", &[], 0.0).await;
     let mut last = usize::MAX;
-    until("the number of open files to settle", Duration::from_secs(10), || {
-        let now = site.gateway.usage().unwrap().open_files;
-        std::mem::replace(&mut last, now) == now
-    })
+    until(
+        "the number of open files to settle",
+        Duration::from_secs(10),
+        || {
+            let now = site.gateway.usage().unwrap().open_files;
+            std::mem::replace(&mut last, now) == now
+        },
+    )
     .await
     .unwrap();
     site.gateway.usage().unwrap()

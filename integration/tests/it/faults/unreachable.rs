@@ -24,12 +24,20 @@ async fn assert_all(site: &Site, code: u16, reason: &str) {
         ("GET", exec, upgrade.to_vec()),
     ] {
         let mut client = site.raw().await;
-        client.send(request(method, &path, &headers, b"")).await.unwrap();
+        client
+            .send(request(method, &path, &headers, b""))
+            .await
+            .unwrap();
         let reply = client.response(method).await.unwrap();
         assert_status(&reply, code, reason);
         assert_discreet(site, &reply.text());
     }
-    let reply = site.h2().await.get(&site.path("/api"), "alice-token").await.unwrap();
+    let reply = site
+        .h2()
+        .await
+        .get(&site.path("/api"), "alice-token")
+        .await
+        .unwrap();
     assert_eq!(reply.status, code);
     assert_is_status(&reply.json().unwrap(), code, reason);
 }
@@ -37,8 +45,16 @@ async fn assert_all(site: &Site, code: u16, reason: &str) {
 /// Where the cluster is, and what exactly went wrong, is the operator's to know.
 fn assert_discreet(site: &Site, text: &str) {
     let address = site.upstream.address();
-    for inside in [address.to_string(), address.port().to_string(), "127.0.0.1".to_owned(), "os error".to_owned()] {
-        assert!(!text.contains(&inside), "{inside} is told to the caller: {text}");
+    for inside in [
+        address.to_string(),
+        address.port().to_string(),
+        "127.0.0.1".to_owned(),
+        "os error".to_owned(),
+    ] {
+        assert!(
+            !text.contains(&inside),
+            "{inside} is told to the caller: {text}"
+        );
     }
 }
 
@@ -49,7 +65,10 @@ async fn an_upstream_that_is_down_is_503_and_works_again_when_it_is_back() {
     site.upstream.set_fault(Fault::Down).await.unwrap();
     assert_all(&site, 503, "ServiceUnavailable").await;
     let log = site.gateway.process().log_text();
-    assert!(log.contains("default/fake"), "the operator is told which cluster: {log}");
+    assert!(
+        log.contains("default/fake"),
+        "the operator is told which cluster: {log}"
+    );
     site.upstream.set_fault(Fault::None).await.unwrap();
     site.still_serves().await;
 }
@@ -61,7 +80,11 @@ async fn an_upstream_that_hangs_before_tls_is_504_in_time() {
     let site = Site::made(options, |g| g.with(limits), |c| c).await;
     let began = Instant::now();
     assert_all(&site, 504, "Timeout").await;
-    assert!(began.elapsed() < Duration::from_secs(5), "{:?}", began.elapsed());
+    assert!(
+        began.elapsed() < Duration::from_secs(5),
+        "{:?}",
+        began.elapsed()
+    );
     site.upstream.set_fault(Fault::None).await.unwrap();
     site.still_serves().await;
 }
@@ -79,14 +102,22 @@ async fn a_crowd_at_an_upstream_that_hangs_does_not_wait_in_a_queue() {
     for reply in futures_util::future::join_all(crowd).await {
         assert_eq!(reply.unwrap().status, 504);
     }
-    assert!(began.elapsed() < Duration::from_secs(4), "{:?}", began.elapsed());
+    assert!(
+        began.elapsed() < Duration::from_secs(4),
+        "{:?}",
+        began.elapsed()
+    );
 }
 
 /// An upstream that hangs costs its own callers, and no other cluster's.
 #[tokio::test]
 async fn a_hanging_cluster_does_not_slow_another() {
     let site = Site::new().await;
-    let dead = fakeup::Options::new().fault(Fault::HangBeforeTls).start().await.unwrap();
+    let dead = fakeup::Options::new()
+        .fault(Fault::HangBeforeTls)
+        .start()
+        .await
+        .unwrap();
     let other = integration::gateway::Cluster::fake(&dead).named("default", "dead");
     site.gateway.put_cluster(&other).unwrap();
     let client = site.h2().await;
@@ -97,7 +128,10 @@ async fn a_hanging_cluster_does_not_slow_another() {
         })
         .collect();
     for _ in 0..20 {
-        assert_eq!(client.get(&site.path("/echo"), "t").await.unwrap().status, 200);
+        assert_eq!(
+            client.get(&site.path("/echo"), "t").await.unwrap().status,
+            200
+        );
     }
     for task in waiting {
         task.abort();
@@ -112,8 +146,14 @@ async fn an_upstream_that_does_not_answer_is_504_at_the_deadline_and_asked_once(
         site.still_serves().await;
         site.upstream.forget();
         let client = site.h2().await;
-        for (number, method) in [Method::GET, Method::POST, Method::DELETE, Method::PATCH].into_iter().enumerate() {
-            let reply = client.call(method.clone(), &site.path("/hang"), &[TOKEN], "x").await.unwrap();
+        for (number, method) in [Method::GET, Method::POST, Method::DELETE, Method::PATCH]
+            .into_iter()
+            .enumerate()
+        {
+            let reply = client
+                .call(method.clone(), &site.path("/hang"), &[TOKEN], "x")
+                .await
+                .unwrap();
             assert_eq!(reply.status, 504, "{method}");
             assert_is_status(&reply.json().unwrap(), 504, "Timeout");
             assert_eq!(site.uris().len(), number + 1, "{method}: sent once");
@@ -128,7 +168,10 @@ async fn a_long_running_request_outlives_the_deadline() {
     let site = Site::with(json!({"limits": {"requestTimeout": "200ms"}})).await;
     let mut client = site.raw().await;
     let path = site.path("/api/v1/namespaces/n/pods/p/log/hang");
-    client.send(request("GET", &path, &[TOKEN], b"")).await.unwrap();
+    client
+        .send(request("GET", &path, &[TOKEN], b""))
+        .await
+        .unwrap();
     site.seen(1).await;
     let early = client.some(Duration::from_millis(600)).await;
     assert!(early.is_err(), "nothing may come yet: {early:?}");
@@ -158,15 +201,25 @@ async fn an_upstream_that_does_not_speak_http_is_answered_for() {
         b"HTTP/1.1 200 OK\r\nX : y\r\nContent-Length: 0\r\n\r\n",
         b"\x00\x00\x12\x04\x00\x00\x00\x00\x00",
     ] {
-        site.upstream.set_fault(Fault::Answer(answer.to_vec())).await.unwrap();
+        site.upstream
+            .set_fault(Fault::Answer(answer.to_vec()))
+            .await
+            .unwrap();
         for method in ["GET", "POST"] {
             site.upstream.forget();
             let mut client = site.raw().await;
-            client.send(request(method, &site.path("/x"), &[TOKEN], b"")).await.unwrap();
+            client
+                .send(request(method, &site.path("/x"), &[TOKEN], b""))
+                .await
+                .unwrap();
             let reply = client.response(method).await.unwrap();
             assert_status(&reply, 502, "InternalError");
             assert_discreet(&site, &reply.text());
-            assert!(method == "GET" || site.uris().len() == 1, "{method}: {:?}", site.uris());
+            assert!(
+                method == "GET" || site.uris().len() == 1,
+                "{method}: {:?}",
+                site.uris()
+            );
         }
     }
     site.upstream.set_fault(Fault::None).await.unwrap();
@@ -183,7 +236,10 @@ async fn a_cluster_that_cannot_say_who_calls_is_503_or_504_and_never_401() {
     let site = Site::made(upstream, |g| g, |c| c.with(json!({"auth_config": null}))).await;
     site.upstream.set_fault(Fault::Down).await.unwrap();
     assert_status(&site.get("/api", &[TOKEN]).await, 503, "ServiceUnavailable");
-    site.upstream.set_fault(Fault::UnknownAuthority).await.unwrap();
+    site.upstream
+        .set_fault(Fault::UnknownAuthority)
+        .await
+        .unwrap();
     assert_status(&site.get("/api", &[TOKEN]).await, 503, "ServiceUnavailable");
     assert_eq!(site.uris(), [""; 0]);
     let gone = || site.upstream.open_connections() == 0;
