@@ -34,7 +34,8 @@ const ALLOWED: &[(&str, &[&str])] = &[
     ("dashboard", &["@domain", "index"]),
     ("sandbox", &["@domain", "index"]),
     ("telemetry", &["core"]),
-    ("cli", &["@domain"]),
+    // The loader of files, which the server uses too; its live sources are behind a feature.
+    ("cli", &["@domain", "index"]),
     ("runtime", &["@crates"]),
     ("portcullis", &["runtime", "cli"]),
     ("kubectl-portcullis", &["runtime", "cli"]),
@@ -84,6 +85,9 @@ const NO_CLUSTER: &[&str] = &[
     "kube-runtime",
 ];
 
+/// Feature of `index` that brings the cluster client.
+const LIVE: &str = "sources";
+
 /// The part of `cargo metadata` that counts here.
 #[derive(Debug, Deserialize)]
 struct Metadata {
@@ -102,6 +106,8 @@ struct Dependency {
     kind: Option<String>,
     /// Set for crates of this workspace.
     path: Option<String>,
+    #[serde(default)]
+    features: Vec<String>,
 }
 
 pub(crate) fn run(root: &Path) -> Result<Findings, String> {
@@ -134,7 +140,12 @@ fn check(packages: &[Package]) -> Vec<String> {
             .filter(|d| d.kind.as_deref() != Some("dev"));
         for dependency in dependencies {
             let to = short(&dependency.name);
-            let refusal = if dependency.path.is_some() {
+            let live = dependency.features.iter().any(|f| f == LIVE);
+            let refusal = if name == "cli" && live {
+                Some(format!(
+                    "cli reads files, not live sources: no feature {LIVE:?}"
+                ))
+            } else if dependency.path.is_some() {
                 (!allowed.iter().any(|entry| covers(entry, to)))
                     .then(|| format!("the table allows it [{}]", allowed.join(", ")))
             } else if DOMAIN.contains(&name) && NO_IO.contains(&to) {
@@ -181,11 +192,27 @@ mod tests {
             name: to.to_owned(),
             kind: kind.map(str::to_owned),
             path: to.starts_with("portcullis-").then(|| "x".to_owned()),
+            features: Vec::new(),
         };
         check(&[Package {
             name: from.to_owned(),
             dependencies: vec![dependency],
         }])
+    }
+
+    #[test]
+    fn cli_takes_the_loader_of_files_and_not_the_live_sources() {
+        let index = |features: &[&str]| Package {
+            name: "portcullis-cli".to_owned(),
+            dependencies: vec![Dependency {
+                name: "portcullis-index".to_owned(),
+                kind: None,
+                path: Some("x".to_owned()),
+                features: features.iter().map(ToString::to_string).collect(),
+            }],
+        };
+        assert!(check(&[index(&[])]).is_empty());
+        assert_eq!(check(&[index(&[LIVE])]).len(), 1);
     }
 
     #[rstest]

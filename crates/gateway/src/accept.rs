@@ -13,7 +13,7 @@ use std::time::Duration;
 
 use arc_swap::ArcSwap;
 use http::header::{CONNECTION, TRANSFER_ENCODING, UPGRADE};
-use http::{HeaderMap, HeaderValue, Request, StatusCode};
+use http::{HeaderValue, Method, Request, StatusCode};
 use hyper::body::Incoming;
 use hyper::server::conn::{http1, http2};
 use hyper::service::service_fn;
@@ -272,7 +272,7 @@ impl Connection {
     ) -> hyper::Result<()> {
         let service = service_fn(move |request: Request<Incoming>| {
             let (pipeline, peer) = (pipeline.clone(), Arc::clone(&peer));
-            let last = is_last(request.headers());
+            let last = is_last(&request);
             async move {
                 let mut response = pipeline.serve(peer, request).await;
                 if last && response.status() != StatusCode::SWITCHING_PROTOCOLS {
@@ -303,16 +303,18 @@ impl Connection {
 
 /// Whether what stands behind a request on its connection must not be taken for a request.
 ///
-/// Behind an upgrade that is refused stand bytes of the tunnel. A transfer coding may have stood
-/// beside a length, which hyper has taken off by now and an earlier hop may have believed
-/// (RFC 9112 section 6.1 asks to close).
-fn is_last(headers: &HeaderMap) -> bool {
+/// Behind an upgrade or a CONNECT that is refused stand bytes of the tunnel. A transfer coding may
+/// have stood beside a length, which hyper has taken off by now and an earlier hop may have
+/// believed (RFC 9112 section 6.1 asks to close).
+fn is_last(request: &Request<Incoming>) -> bool {
+    let headers = request.headers();
     let upgrades = |value: &HeaderValue| {
         value.to_str().is_ok_and(|v| {
             v.split(',')
                 .any(|t| t.trim().eq_ignore_ascii_case("upgrade"))
         })
     };
-    headers.contains_key(TRANSFER_ENCODING)
+    request.method() == Method::CONNECT
+        || headers.contains_key(TRANSFER_ENCODING)
         || (headers.contains_key(UPGRADE) && headers.get_all(CONNECTION).iter().any(upgrades))
 }

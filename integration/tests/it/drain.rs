@@ -39,7 +39,9 @@ async fn a_drain_ends_a_watch_cleanly_and_then_the_process() {
     gateway.process().signal(Signal::TERM).unwrap();
     // The last chunk of a chunked body is what tells an ended watch from a broken one.
     let to_the_end = async { while watch.chunk().await.unwrap().is_some() {} };
-    wait::within("the watch's last chunk", PROMPT, to_the_end).await.unwrap();
+    wait::within("the watch's last chunk", PROMPT, to_the_end)
+        .await
+        .unwrap();
     assert!(gateway.process().ended(PROMPT).await.unwrap().success());
 }
 
@@ -52,7 +54,9 @@ async fn a_request_under_way_finishes_while_the_gateway_drains() {
         .await
         .unwrap();
     let path = format!("{}/gated", gateway.path());
-    let mut client = RawClient::connect(&Target::gateway(&gateway)).await.unwrap();
+    let mut client = RawClient::connect(&Target::gateway(&gateway))
+        .await
+        .unwrap();
     client
         .send(raw::request(
             "GET",
@@ -68,10 +72,15 @@ async fn a_request_under_way_finishes_while_the_gateway_drains() {
         Ok((code, _)) if code != 200 => wait::Look::Ready(()),
         other => wait::Look::Not(format!("{other:?}")),
     };
-    wait::eventually("unready while draining", SOON, unready).await.unwrap();
+    wait::eventually("unready while draining", SOON, unready)
+        .await
+        .unwrap();
     for _ in 0..2 {
         upstream.release();
-        assert!(client.chunk().await.unwrap().is_some(), "the answer goes on");
+        assert!(
+            client.chunk().await.unwrap().is_some(),
+            "the answer goes on"
+        );
     }
 }
 
@@ -85,7 +94,9 @@ async fn what_does_not_end_is_cut_at_the_deadline() {
         .await
         .unwrap();
     let path = format!("{}/forever", gateway.path());
-    let mut client = RawClient::connect(&Target::gateway(&gateway)).await.unwrap();
+    let mut client = RawClient::connect(&Target::gateway(&gateway))
+        .await
+        .unwrap();
     client
         .send(raw::request(
             "GET",

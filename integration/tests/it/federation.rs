@@ -50,7 +50,9 @@ async fn answers(gateway: &Gateway, plane: &ControlPlane, path: &str, code: u16)
         Ok(reply) if reply.status == code => wait::Look::Ready(()),
         other => wait::Look::Not(format!("{other:?}")),
     };
-    wait::eventually(&format!("{code} for {path}"), SYNCED, look).await.unwrap();
+    wait::eventually(&format!("{code} for {path}"), SYNCED, look)
+        .await
+        .unwrap();
 }
 
 #[tokio::test]
@@ -59,8 +61,16 @@ async fn objects_of_a_federating_cluster_are_served_followed_and_told_their_stat
     let scratch = Scratch::new("federation").unwrap();
     let admin = plane.user("admin").unwrap();
     let kubectl = Kubectl::new(&admin.kubeconfig, scratch.path()).unwrap();
-    run(&kubectl, &format!("apply --server-side -f {}", crd().display())).await;
-    run(&kubectl, "wait --for=condition=Established crd/proxykubeapis.weebo.si.rs --timeout=30s").await;
+    run(
+        &kubectl,
+        &format!("apply --server-side -f {}", crd().display()),
+    )
+    .await;
+    run(
+        &kubectl,
+        "wait --for=condition=Established crd/proxykubeapis.weebo.si.rs --timeout=30s",
+    )
+    .await;
     let ca = std::fs::read_to_string(plane.ca_file()).unwrap();
     let object = |spec: Value| {
         json!({
@@ -88,10 +98,18 @@ async fn objects_of_a_federating_cluster_are_served_followed_and_told_their_stat
     answers(&gateway, &plane, path, 503).await;
     status_becomes(&kubectl, "self", "not supported yet: spec.virtual_apis").await;
 
-    let missing = json!({"service": service, "cert": {"ConfigMap": {"name": "ca", "key": "ca.crt"}}});
+    let missing =
+        json!({"service": service, "cert": {"ConfigMap": {"name": "ca", "key": "ca.crt"}}});
     apply(&kubectl, scratch.path(), &object(missing)).await;
     status_becomes(&kubectl, "self", "ConfigMap").await;
-    run(&kubectl, &format!("create configmap ca --from-file=ca.crt={}", plane.ca_file().display())).await;
+    run(
+        &kubectl,
+        &format!(
+            "create configmap ca --from-file=ca.crt={}",
+            plane.ca_file().display()
+        ),
+    )
+    .await;
     answers(&gateway, &plane, path, 200).await;
     status_becomes(&kubectl, "self", "\"exposed\":true").await;
 

@@ -21,7 +21,10 @@ async fn whoami(client: &H2Client, gateway: &Gateway, headers: &[(&str, &str)]) 
     let review = json!({"apiVersion": "authentication.k8s.io/v1", "kind": "SelfSubjectReview"});
     let mut all = vec![("content-type", "application/json")];
     all.extend_from_slice(headers);
-    let reply = client.call(http::Method::POST, &path, &all, review.to_string()).await.unwrap();
+    let reply = client
+        .call(http::Method::POST, &path, &all, review.to_string())
+        .await
+        .unwrap();
     let code = reply.status.as_u16();
     (code, reply.json().unwrap()["status"]["userInfo"].clone())
 }
@@ -37,7 +40,10 @@ async fn a_client_certificate_is_a_login_where_the_gateway_impersonates() {
     let (code, user) = whoami(&client, &gateway, &[]).await;
     assert_eq!(code, 201, "{user}");
     assert_eq!(user["username"], "alice");
-    assert_eq!(user["groups"], json!(["developers", "system:authenticated"]));
+    assert_eq!(
+        user["groups"],
+        json!(["developers", "system:authenticated"])
+    );
 }
 
 #[tokio::test]
@@ -50,7 +56,11 @@ async fn a_client_certificate_is_no_login_where_credentials_pass_through() {
     assert_eq!(whoami(&client, &gateway, &[]).await.0, 401);
     let bob = format!("Bearer {}", plane.user("bob").unwrap().token);
     let (code, user) = whoami(&client, &gateway, &[("authorization", &bob)]).await;
-    assert_eq!((code, &user["username"]), (201, &json!("bob")), "the token decides");
+    assert_eq!(
+        (code, &user["username"]),
+        (201, &json!("bob")),
+        "the token decides"
+    );
 }
 
 #[tokio::test]

@@ -18,7 +18,8 @@ const CROWD: usize = 40;
 /// Memory that may be in use more after the faults than after the first of each kind.
 const GROWTH_MAX: u64 = 12 << 20;
 
-/// What the client does, and what may come of it. 0: the stream breaks.
+/// What the client does, and what may come of it. 0: the stream breaks. 502 may come whenever the
+/// fault has just changed, which cuts connections.
 #[derive(Clone, Copy)]
 struct Kind {
     name: &'static str,
@@ -66,7 +67,7 @@ async fn leavers(site: &Site, count: usize) {
             let body = RequestBody::whole(Bytes::new());
             let path = site.path("/api/v1/forever?watch=true");
             let answer = client.send(Method::GET, &path, &[], body).await.unwrap();
-            assert_eq!(answer.status(), 200);
+            assert!(matches!(answer.status().as_u16(), 200 | 502), "{answer:?}");
             drop(answer);
         });
         futures_util::future::join_all(crowd).await;
@@ -127,8 +128,8 @@ async fn round(site: &Site, count: usize) {
         ),
         (garbage, kind("garbage", "/x", GET, &[502, 503])),
         (cut, kind("cut by HTTP/1.1", "/x", GET, &[0, 200, 502, 503])),
-        (Fault::None, kind("cut by HTTP/2", "/die", GET, &[0])),
-        (Fault::None, kind("error", "/status/503", POST, &[503])),
+        (Fault::None, kind("cut by HTTP/2", "/die", GET, &[0, 502])),
+        (Fault::None, kind("error", "/status/503", POST, &[502, 503])),
     ] {
         many(site, fault, kind, count).await;
     }
