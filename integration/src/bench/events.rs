@@ -90,7 +90,7 @@ async fn pair(
 ) -> Result<Events> {
     let (sender, mut seen) = mpsc::channel(16);
     let mut watches = JoinSet::new();
-    let order = if round % 2 == 0 {
+    let order = if round.is_multiple_of(2) {
         [direct, through]
     } else {
         [through, direct]

@@ -50,14 +50,14 @@ pub struct Memory {
 /// When a process cannot be started or does not answer.
 pub async fn measure(plane: &ControlPlane, options: &Options) -> Result<Vec<Memory>> {
     let mut all = Vec::new();
-    if options.takes(Way::Haproxy) {
-        if let Some(haproxy) = Haproxy::start(plane).await? {
-            let bulk = bulk(&Target::haproxy(plane, &haproxy)?, options).await?;
-            haproxy.stop().await?;
-            let fresh = Haproxy::start(plane).await?.context("haproxy has gone")?;
-            all.push(watches(bulk, &Target::haproxy(plane, &fresh)?, options).await?);
-            fresh.stop().await?;
-        }
+    if options.takes(Way::Haproxy)
+        && let Some(haproxy) = Haproxy::start(plane).await?
+    {
+        let bulk = bulk(&Target::haproxy(plane, &haproxy)?, options).await?;
+        haproxy.stop().await?;
+        let fresh = Haproxy::start(plane).await?.context("haproxy has gone")?;
+        all.push(watches(bulk, &Target::haproxy(plane, &fresh)?, options).await?);
+        fresh.stop().await?;
     }
     for way in [Way::PassThrough, Way::Impersonate] {
         if !options.takes(way) {

@@ -133,7 +133,8 @@ async fn http2_that_does_not_begin_ends_the_connection() {
         let mut client = RawClient::connect_with(&site.target, &[b"h2"])
             .await
             .unwrap();
-        client.send(bytes).await.unwrap();
+        // On a slow machine it may have been closed already.
+        let _ = client.send(bytes).await;
         let closed = async { while client.some(SOON).await.is_ok_and(|b| !b.is_empty()) {} };
         within(
             &format!("the close behind {name}"),
@@ -192,10 +193,10 @@ async fn connections_at_the_limit_are_served_and_one_more_is_not() {
 /// A body that comes too slowly holds a place no longer than any request may.
 #[tokio::test]
 async fn a_body_that_stops_half_way_ends_at_the_deadline() {
-    let site = Site::with(
-        json!({"limits": {"requestTimeout": "300ms", "maxMutatingRequestsInFlight": 1}}),
-    )
-    .await;
+    let site =
+        Site::with(json!({"limits": {"requestTimeout": "1s", "maxMutatingRequestsInFlight": 1}}))
+            .await;
+    site.still_serves().await;
     let mut client = site.raw().await;
     let head = integration::client::raw::request(
         "POST",

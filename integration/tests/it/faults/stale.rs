@@ -42,8 +42,13 @@ async fn requests_after_a_close_reach_the_upstream_exactly_once() {
             let unsafe_method = *method != Method::GET;
             assert!(
                 reply.status == 200 || (unsafe_method && reply.status == 502),
-                "{method}: {}",
-                reply.text()
+                "{method}: {} {:?}",
+                reply.text(),
+                site.upstream
+                    .seen()
+                    .iter()
+                    .map(|s| (s.version, s.connection))
+                    .collect::<Vec<_>>()
             );
             let count = site.uris().len();
             assert!(
