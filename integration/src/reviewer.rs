@@ -6,7 +6,7 @@
 //! open is answered 200 with `{"forwarded": true}`.
 //! Upstream counterpart: `authentication.k8s.io/v1` and `authorization.k8s.io/v1`.
 
-use std::convert::Infallible;
+use std::io;
 use std::net::SocketAddr;
 use std::sync::{Arc, Mutex, PoisonError};
 
@@ -117,6 +117,11 @@ impl Answer {
             201,
             &json!({"apiVersion": version, "kind": kind, "status": status}),
         )
+    }
+
+    /// No answer: the stream is reset (HTTP/1.1: the connection closes).
+    pub fn abort() -> Self {
+        Self::bytes(0, "")
     }
 
     fn into_response(self) -> Response<Full<Bytes>> {

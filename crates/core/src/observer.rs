@@ -47,6 +47,15 @@ pub enum Stage {
 }
 
 impl Stage {
+    /// All stages, in order.
+    pub const ALL: [Self; 5] = [
+        Self::RequestInfo,
+        Self::Authenticate,
+        Self::FlowControl,
+        Self::Authorize,
+        Self::Forward,
+    ];
+
     /// The label value.
     #[must_use]
     pub const fn as_str(self) -> &'static str {
@@ -143,6 +152,8 @@ impl Observer for () {}
 pub trait RequestSpan: Send {
     /// The `traceparent` that the upstream request carries.
     fn traceparent(&self) -> HeaderValue;
+    /// Notes how long a stage took on the way in.
+    fn stage(&mut self, stage: Stage, duration: Duration);
     /// Ends the span.
     fn finish(self: Box<Self>, verb: &str, resource: &str, outcome: &RequestOutcome<'_>);
 }

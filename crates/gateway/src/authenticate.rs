@@ -145,7 +145,13 @@ async fn authenticate(mut resolved: Resolved) -> Result<Authenticated, Error> {
     let cluster = Arc::clone(resolved.cluster());
     let exchange = Arc::clone(resolved.exchange());
     let address = exchange.peer.address.ip();
-    cluster.refuse_banned(address, Instant::now())?;
+    cluster
+        .refuse_banned(address, Instant::now())
+        .inspect_err(|_| {
+            exchange
+                .observer
+                .limited(cluster.label(), "fail2login_equal_ban")
+        })?;
     if identity_headers::spoofed(resolved.request().headers()) {
         // Some hops fold `_` into `-`; a client that writes it so has nothing good in mind.
         return Err(Error::bad_request(

@@ -1,8 +1,9 @@
 //! What is known of a request before anything is decided, and what the outer layers learn later.
 
 use std::net::SocketAddr;
+use std::sync::atomic::{AtomicU32, Ordering};
 use std::sync::{Arc, OnceLock};
-use std::time::Instant;
+use std::time::{Duration, Instant};
 
 use http::{HeaderValue, Request};
 use portcullis_core::UserInfo;
@@ -32,6 +33,8 @@ pub struct Exchange {
     pub facts: OnceLock<Facts>,
     /// Receives stage timings.
     pub observer: Arc<dyn Observer>,
+    /// The same timings for the trace span, in microseconds, in the order of [`Stage::ALL`].
+    pub stages: [AtomicU32; Stage::ALL.len()],
 }
 
 /// What `request_info` found out, for metrics, logs and traces.
@@ -49,7 +52,21 @@ pub struct Facts {
 impl Exchange {
     /// Reports how long `stage` took on the way in.
     pub fn stage_finished(&self, stage: Stage, began: Instant) {
-        self.observer.stage_finished(stage, began.elapsed());
+        let took = began.elapsed();
+        self.observer.stage_finished(stage, took);
+        if let Some(slot) = self.stages.get(stage as usize) {
+            let micros = u32::try_from(took.as_micros()).unwrap_or(u32::MAX);
+            slot.store(micros, Ordering::Relaxed);
+        }
+    }
+
+    /// The stages that the request went through, and how long each took.
+    pub fn stages(&self) -> impl Iterator<Item = (Stage, Duration)> {
+        let times = Stage::ALL.into_iter().zip(&self.stages);
+        times.filter_map(|(stage, slot)| {
+            let micros = slot.load(Ordering::Relaxed);
+            (micros > 0).then(|| (stage, Duration::from_micros(micros.into())))
+        })
     }
 
     /// `namespace/name` of the cluster, empty while unknown.

@@ -84,6 +84,7 @@ where
             peer,
             facts: OnceLock::new(),
             observer: Arc::clone(&self.layer.observer),
+            stages: Default::default(),
         });
         let answer = self.inner.call(Received {
             exchange: Arc::clone(&exchange),
@@ -104,7 +105,10 @@ where
                 blame,
             };
             exchange.observer.request_finished(&outcome);
-            if let Some(span) = span {
+            if let Some(mut span) = span {
+                for (stage, took) in exchange.stages() {
+                    span.stage(stage, took);
+                }
                 let (verb, resource) = facts.map_or(("", ""), |f| (&f.verb, &f.resource));
                 span.finish(verb, resource, &outcome);
             }

@@ -31,6 +31,7 @@ pub(crate) fn received(method: &str, uri: &str) -> Received {
         }),
         facts: OnceLock::new(),
         observer: Arc::new(()),
+        stages: Default::default(),
     };
     Received {
         exchange: Arc::new(exchange),

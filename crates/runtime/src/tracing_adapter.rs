@@ -1,7 +1,9 @@
 //! Lets the gateway open spans without knowing OpenTelemetry.
 
+use std::time::Duration;
+
 use http::{HeaderMap, HeaderValue};
-use portcullis_core::observer::{RequestOutcome, RequestSpan, Tracing};
+use portcullis_core::observer::{RequestOutcome, RequestSpan, Stage, Tracing};
 use portcullis_telemetry::{Span, TraceContext, Tracer};
 
 /// Opens the spans of a [`Tracer`].
@@ -19,6 +21,10 @@ struct SpanAdapter(Span);
 impl RequestSpan for SpanAdapter {
     fn traceparent(&self) -> HeaderValue {
         self.0.context().to_header()
+    }
+
+    fn stage(&mut self, stage: Stage, duration: Duration) {
+        self.0.stage(stage, duration);
     }
 
     fn finish(mut self: Box<Self>, verb: &str, resource: &str, outcome: &RequestOutcome<'_>) {

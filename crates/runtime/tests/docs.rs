@@ -7,7 +7,6 @@
 #![allow(
     clippy::unwrap_used,
     clippy::indexing_slicing,
-    clippy::panic,
     reason = "a test; clippy knows only those of the usual harness"
 )]
 

@@ -124,7 +124,7 @@ impl Server {
             match accepted {
                 Ok((stream, _peer)) => {
                     let Ok(slot) = Arc::clone(&slots).try_acquire_owned() else {
-                        pages.metrics.connection_refused("admin_connections");
+                        pages.metrics.connection_refused("adminConnections");
                         continue;
                     };
                     let connection = serve(stream, limits.header, Arc::clone(&pages));

@@ -82,7 +82,7 @@ async fn ask(
         Ok(answer) => answer,
         // A review changes nothing, so a second try on a fresh connection is safe.
         Err(_) if reused => {
-            let lease = pool.checkout().await.map_err(unreachable)?;
+            let lease = pool.checkout_fresh().await.map_err(unreachable)?;
             lease
                 .send(request(question))
                 .await

@@ -52,7 +52,7 @@ pub struct Pool {
 #[derive(Default)]
 struct State {
     http2: Vec<Arc<Http2>>,
-    http1: Vec<(http1::SendRequest<Body>, Instant)>,
+    http1: Vec<Idle>,
     /// HTTP/1.1 connections in existence, idle or not.
     http1_open: usize,
     /// Counts failed dials; a waiter that sees it move shares the failure instead of repeating it.
@@ -60,7 +60,15 @@ struct State {
     last_failure: Option<ConnectError>,
 }
 
+/// An HTTP/1.1 connection that waits for a request.
+struct Idle {
+    sender: http1::SendRequest<Body>,
+    opened: Instant,
+    since: Instant,
+}
+
 struct Http2 {
+    opened: Instant,
     sender: http2::SendRequest<Body>,
     streams: AtomicUsize,
     /// Streams that the upstream allows; it may change its mind at any time.
@@ -85,6 +93,7 @@ struct StreamSlot(Arc<Http2>);
 
 struct Http1Slot {
     sender: Option<http1::SendRequest<Body>>,
+    opened: Instant,
     pool: Weak<Pool>,
 }
 
@@ -122,12 +131,25 @@ impl Pool {
     /// # Errors
     /// See [`ConnectError`].
     pub async fn checkout(self: &Arc<Self>) -> Result<Lease, ConnectError> {
+        self.checkout_opened_from(self.epoch).await
+    }
+
+    /// As [`Pool::checkout`] on a connection that is opened from now on: one request found its
+    /// connection stale, and others of that age may be as stale and not know it yet.
+    ///
+    /// # Errors
+    /// See [`ConnectError`].
+    pub async fn checkout_fresh(self: &Arc<Self>) -> Result<Lease, ConnectError> {
+        self.checkout_opened_from(Instant::now()).await
+    }
+
+    async fn checkout_opened_from(self: &Arc<Self>, from: Instant) -> Result<Lease, ConnectError> {
         let seen_failures = self.state().failures;
-        if let Some(lease) = self.try_checkout() {
+        if let Some(lease) = self.try_checkout(from) {
             return Ok(lease);
         }
         let _dialing = self.dialing.lock().await;
-        if let Some(lease) = self.try_checkout() {
+        if let Some(lease) = self.try_checkout(from) {
             return Ok(lease);
         }
         {
@@ -151,22 +173,24 @@ impl Pool {
         dialed
     }
 
-    fn try_checkout(self: &Arc<Self>) -> Option<Lease> {
+    fn try_checkout(self: &Arc<Self>, from: Instant) -> Option<Lease> {
         let mut state = self.state();
         state.http2.retain(|c| !c.sender.is_closed());
-        let kind = if let Some(connection) = state.roomiest() {
+        let kind = if let Some(connection) = state.roomiest(from) {
             connection.streams.fetch_add(1, Ordering::Relaxed);
             connection.last_used.store(self.now(), Ordering::Relaxed);
             LeaseKind::Http2(StreamSlot(connection))
         } else {
-            let sender = loop {
-                let (sender, _) = state.http1.pop()?;
-                if sender.is_ready() {
-                    break sender;
+            let idle = loop {
+                let at = state.http1.iter().rposition(|idle| idle.opened >= from)?;
+                let idle = state.http1.remove(at);
+                if idle.sender.is_ready() {
+                    break idle;
                 }
             };
             LeaseKind::Http1(Http1Slot {
-                sender: Some(sender),
+                sender: Some(idle.sender),
+                opened: idle.opened,
                 pool: Arc::downgrade(self),
             })
         };
@@ -195,6 +219,7 @@ impl Pool {
             });
             self.drive(driven, false);
             let connection = Arc::new(Http2 {
+                opened: Instant::now(),
                 sender,
                 streams: AtomicUsize::new(1),
                 streams_max,
@@ -208,6 +233,7 @@ impl Pool {
             self.state().http1_open += 1;
             LeaseKind::Http1(Http1Slot {
                 sender: Some(sender),
+                opened: Instant::now(),
                 pool: Arc::downgrade(self),
             })
         };
@@ -265,19 +291,19 @@ impl Pool {
         });
         state
             .http1
-            .retain(|(sender, since)| sender.is_ready() && since.elapsed() < IDLE_TIMEOUT);
+            .retain(|idle| idle.sender.is_ready() && idle.since.elapsed() < IDLE_TIMEOUT);
     }
 }
 
 impl State {
-    /// The connection with most room, if one has room.
-    fn roomiest(&self) -> Option<Arc<Http2>> {
+    /// The connection with most room, of those opened at or after `from`, if one has room.
+    fn roomiest(&self, from: Instant) -> Option<Arc<Http2>> {
         let free = |c: &&Arc<Http2>| {
             let limit = c
                 .streams_max
                 .load(Ordering::Relaxed)
                 .min(STREAMS_PER_CONNECTION_MAX);
-            c.streams.load(Ordering::Relaxed) < limit
+            c.opened >= from && c.streams.load(Ordering::Relaxed) < limit
         };
         let load = |c: &&Arc<Http2>| c.streams.load(Ordering::Relaxed);
         self.http2
@@ -346,7 +372,7 @@ impl Drop for Http1Slot {
         else {
             return;
         };
-        let pool = Weak::clone(&self.pool);
+        let (pool, opened) = (Weak::clone(&self.pool), self.opened);
         if sender.is_closed() {
             return;
         }
@@ -357,7 +383,11 @@ impl Drop for Http1Slot {
             {
                 let mut state = pool.state();
                 if state.http1.len() < IDLE_HTTP1_MAX {
-                    state.http1.push((sender, Instant::now()));
+                    state.http1.push(Idle {
+                        sender,
+                        opened,
+                        since: Instant::now(),
+                    });
                 }
             }
         });

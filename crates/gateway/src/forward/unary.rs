@@ -53,11 +53,11 @@ async fn attempt_twice(
     };
     let again = match (reused, failed.unsent, replay) {
         (true, Some(request), _) => request,
-        (true, None, Some(replay)) => replay.into_request(),
+        (true, None, Some(replay)) if !was_aborted(failed.error.as_ref()) => replay.into_request(),
         (_, unsent, _) => return Err(unanswered(label, unsent.is_some(), failed.error.as_ref())),
     };
     observer.pool(label, PoolEvent::Retried);
-    let lease = pool.checkout().await.map_err(|e| e.to_error(label))?;
+    let lease = pool.checkout_fresh().await.map_err(|e| e.to_error(label))?;
     match lease.send(again).await {
         Ok((response, place)) => receive(label, response, place),
         Err(failed) => {
@@ -101,6 +101,15 @@ fn unanswered(label: &str, unsent: bool, error: &(dyn std::error::Error + 'stati
         "the API server of cluster {label} closed the connection without an answer; whether the request took effect is unknown"
     );
     Error::new(Blame::Upstream, 502, Reason::InternalError, message).with_detail(detail)
+}
+
+/// Whether the upstream ended this one request and not the connection under it: it has seen the
+/// request, and would end it again.
+fn was_aborted(error: &(dyn std::error::Error + 'static)) -> bool {
+    let cause = error
+        .source()
+        .and_then(|source| source.downcast_ref::<h2::Error>());
+    cause.is_some_and(|e| e.is_reset() && e.reason() != Some(h2::Reason::REFUSED_STREAM))
 }
 
 fn error_chain(error: &(dyn std::error::Error + 'static)) -> String {

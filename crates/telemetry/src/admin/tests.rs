@@ -162,7 +162,7 @@ async fn one_connection_above_the_limit_is_closed() {
         held.push(stream);
     }
     assert_eq!(closed(admin.connect().await).await, b"");
-    let refused = r#"connections_refused_total{reason="admin_connections"} 1"#;
+    let refused = r#"connections_refused_total{reason="adminConnections"} 1"#;
     assert!(admin.metrics.encode(false).contains(refused));
 }
 
