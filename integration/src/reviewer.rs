@@ -236,7 +236,7 @@ async fn serve(
     };
     let service = service_fn(move |request| {
         let (record, script) = (Arc::clone(&record), Arc::clone(&script));
-        async move { Ok::<_, Infallible>(answer(request, &record, script.as_ref()).await) }
+        async move { answer(request, &record, script.as_ref()).await }
     });
     let builder = auto::Builder::new(TokioExecutor::new());
     // How a connection ends is the gateway's business.
@@ -247,7 +247,7 @@ async fn answer(
     request: Request<Incoming>,
     record: &Mutex<Vec<Asked>>,
     script: &Script,
-) -> Response<Full<Bytes>> {
+) -> io::Result<Response<Full<Bytes>>> {
     let (head, body) = request.into_parts();
     let body = body
         .collect()
@@ -270,5 +270,9 @@ async fn answer(
         .unwrap_or_else(PoisonError::into_inner)
         .push(asked.clone());
     let open = || Answer::json(200, &json!({"forwarded": true}));
-    script(&asked).unwrap_or_else(open).into_response()
+    let answer = script(&asked).unwrap_or_else(open);
+    match answer.code {
+        0 => Err(io::Error::other("scripted: no answer")),
+        _ => Ok(answer.into_response()),
+    }
 }

@@ -3,9 +3,11 @@
 use http::Method;
 use integration::client::SOON;
 use integration::fakeup::{self, Fault};
+use integration::reviewer::{Answer, Asked};
 use integration::wait::until;
+use serde_json::json;
 
-use crate::attacks::site::Site;
+use crate::attacks::site::{ReviewedSite, Site};
 
 const TOKEN: (&str, &str) = ("authorization", "Bearer alice-token");
 
@@ -147,4 +149,32 @@ async fn requests_one_after_the_other_share_a_connection() {
             "{connections} connections for 50 requests"
         );
     }
+}
+
+/// An upstream that gives up on one request has seen it, and would give it up again.
+#[tokio::test]
+async fn a_request_that_the_upstream_aborts_is_not_sent_again() {
+    let aborts = |asked: &Asked| asked.uri.contains("/abort").then(Answer::abort);
+    let spec = json!({"auth_config": {"disable_validation": true}});
+    let site = ReviewedSite::made(aborts, |g| g, |_| spec).await;
+    let client = site.h2().await;
+    for n in 0..10 {
+        for method in [Method::GET, Method::POST] {
+            let warm = client.get(&site.path("/warm"), "t").await.unwrap();
+            assert_eq!(warm.status, 200);
+            let path = site.path(&format!("/abort/{n}/{method}"));
+            let reply = client
+                .call(method.clone(), &path, &[TOKEN], "")
+                .await
+                .unwrap();
+            assert_eq!(reply.status, 502, "{method}: {}", reply.text());
+        }
+    }
+    let aborted = site
+        .upstream
+        .asked()
+        .iter()
+        .filter(|a| a.uri.contains("/abort"))
+        .count();
+    assert_eq!(aborted, 20, "each sent once");
 }
