@@ -150,7 +150,7 @@ async fn authenticate(mut resolved: Resolved) -> Result<Authenticated, Error> {
         .inspect_err(|_| {
             exchange
                 .observer
-                .limited(cluster.label(), "fail2login_equal_ban")
+                .limited(cluster.label(), "fail2login_equal_ban");
         })?;
     if identity_headers::spoofed(resolved.request().headers()) {
         // Some hops fold `_` into `-`; a client that writes it so has nothing good in mind.

@@ -97,7 +97,9 @@ fn links_lead_somewhere() {
                 path => file.with_file_name("").join(path),
             };
             let found = heading.is_empty() || headings(&target).contains(heading);
-            if !link.contains("://") && !(target.exists() && found) {
+            let elsewhere = link.contains("://");
+            let broken = !target.exists() || !found;
+            if broken && !elsewhere {
                 wrong.push(format!("{}: {link}", file.display()));
             }
         }
