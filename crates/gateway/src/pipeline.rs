@@ -75,7 +75,7 @@ impl Pipeline {
             .layer(RequestInfoLayer::new(Arc::clone(&shared.registry)))
             // Who is it, and on whose behalf.
             .layer(AuthenticateLayer)
-            // After authentication, so that one user's flood is that user's problem.
+            // After authentication: rates are counted per user. In-flight limits are the gateway's.
             .layer(FlowControlLayer::new(
                 Arc::clone(&shared.flow_control),
                 Arc::clone(&shared.observer),

@@ -29,6 +29,8 @@ const STREAM_WINDOW_BYTES: u32 = 256 * 1024;
 /// Every stream may be full at once and the connection still moves: one tenant's unread answers
 /// cannot stop another's.
 const CONNECTION_WINDOW_BYTES: u32 = STREAM_WINDOW_BYTES * (STREAMS_PER_CONNECTION_MAX as u32 + 1);
+/// Read ahead on an HTTP/1.1 connection for a client that does not take its answer.
+const HTTP1_BUFFER_BYTES: usize = 128 * 1024;
 /// Connections per pool.
 const CONNECTIONS_MAX: usize = 256;
 /// Idle HTTP/1.1 connections kept per pool.
@@ -228,7 +230,7 @@ impl Pool {
             self.state().http2.push(Arc::clone(&connection));
             LeaseKind::Http2(StreamSlot(connection))
         } else {
-            let (sender, connection) = http1::handshake(io).await.map_err(http)?;
+            let (sender, connection) = http1_settings().handshake(io).await.map_err(http)?;
             self.drive(connection, true);
             self.state().http1_open += 1;
             LeaseKind::Http1(Http1Slot {
@@ -405,6 +407,13 @@ fn http2_settings() -> http2::Builder<TokioExecutor> {
         .keep_alive_while_idle(true)
         // An API server's answer to a user in many groups has long Warning and Link headers.
         .max_header_list_size(1024 * 1024);
+    builder
+}
+
+/// How HTTP/1.1 is spoken to an upstream, pooled or upgraded.
+pub(super) fn http1_settings() -> http1::Builder {
+    let mut builder = http1::Builder::new();
+    builder.max_buf_size(HTTP1_BUFFER_BYTES);
     builder
 }
 

@@ -8,7 +8,6 @@ use std::time::Duration;
 
 use http::header::{CONNECTION, UPGRADE};
 use http::{HeaderValue, Request, Response, StatusCode};
-use hyper::client::conn::http1;
 use hyper::upgrade::{OnUpgrade, Upgraded};
 use hyper_util::rt::TokioIo;
 use portcullis_core::{Blame, Error, status::Reason};
@@ -17,6 +16,7 @@ use tokio_util::sync::CancellationToken;
 
 use super::connect::Connector;
 use super::headers;
+use super::pool::http1_settings;
 use crate::Body;
 use crate::lifecycle::Lifecycle;
 use crate::request_info::UpgradeProtocol;
@@ -54,7 +54,8 @@ pub(super) async fn send<G: Send + 'static>(
             format!("the API server of cluster {label} closed the connection without an answer");
         Error::new(Blame::Upstream, 502, Reason::InternalError, message).with_detail(e.to_string())
     };
-    let (mut sender, connection) = http1::handshake(TokioIo::new(stream))
+    let (mut sender, connection) = http1_settings()
+        .handshake(TokioIo::new(stream))
         .await
         .map_err(failed)?;
     let driver = tokio::spawn(connection.with_upgrades());
