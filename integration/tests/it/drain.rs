@@ -4,7 +4,7 @@ use std::time::Duration;
 
 use integration::client::{RawClient, SOON, Target, raw};
 use integration::fakeup;
-use integration::gateway::{Cluster, Options};
+use integration::gateway::{Cluster, Gateway, Options};
 use integration::wait;
 use rustix::process::Signal;
 use serde_json::json;
@@ -12,28 +12,31 @@ use serde_json::json;
 /// Far above what a drain of nothing takes, far below its deadline.
 const PROMPT: Duration = Duration::from_secs(8);
 
+/// A gateway whose drain may take `timeout`, in front of `upstream`.
+async fn gateway(upstream: &fakeup::FakeUpstream, timeout: &str) -> Gateway {
+    Options::new()
+        .cluster(Cluster::fake(upstream))
+        .with(json!({"drain": {"timeout": timeout}}))
+        .start()
+        .await
+        .unwrap()
+}
+
+/// A client that has the head of the answer to `path` and none of its body.
+async fn under_way(gateway: &Gateway, path: &str) -> RawClient {
+    let mut client = RawClient::connect(&Target::gateway(gateway)).await.unwrap();
+    let path = format!("{}{path}", gateway.path());
+    let request = raw::request("GET", &path, &[("Authorization", "Bearer t")], b"");
+    client.send(request).await.unwrap();
+    assert_eq!(client.head().await.unwrap().status, 200);
+    client
+}
+
 #[tokio::test]
 async fn a_drain_ends_a_watch_cleanly_and_then_the_process() {
     let upstream = fakeup::Options::new().start().await.unwrap();
-    let gateway = Options::new()
-        .cluster(Cluster::fake(&upstream))
-        .with(json!({"drain": {"timeout": "20s"}}))
-        .start()
-        .await
-        .unwrap();
-    let target = Target::gateway(&gateway);
-    let path = format!("{}/api/v1/namespaces/d/forever?watch=1", gateway.path());
-    let mut watch = RawClient::connect(&target).await.unwrap();
-    watch
-        .send(raw::request(
-            "GET",
-            &path,
-            &[("Authorization", "Bearer t")],
-            b"",
-        ))
-        .await
-        .unwrap();
-    assert_eq!(watch.head().await.unwrap().status, 200);
+    let gateway = gateway(&upstream, "20s").await;
+    let mut watch = under_way(&gateway, "/api/v1/namespaces/d/forever?watch=1").await;
     assert!(watch.chunk().await.unwrap().is_some(), "the watch is live");
 
     gateway.process().signal(Signal::TERM).unwrap();
@@ -48,25 +51,8 @@ async fn a_drain_ends_a_watch_cleanly_and_then_the_process() {
 #[tokio::test]
 async fn a_request_under_way_finishes_while_the_gateway_drains() {
     let upstream = fakeup::Options::new().start().await.unwrap();
-    let gateway = Options::new()
-        .cluster(Cluster::fake(&upstream))
-        .start()
-        .await
-        .unwrap();
-    let path = format!("{}/gated", gateway.path());
-    let mut client = RawClient::connect(&Target::gateway(&gateway))
-        .await
-        .unwrap();
-    client
-        .send(raw::request(
-            "GET",
-            &path,
-            &[("Authorization", "Bearer t")],
-            b"",
-        ))
-        .await
-        .unwrap();
-    assert_eq!(client.head().await.unwrap().status, 200);
+    let gateway = gateway(&upstream, "30s").await;
+    let mut client = under_way(&gateway, "/gated").await;
     gateway.process().signal(Signal::TERM).unwrap();
     let unready = async || match gateway.admin("/readyz").await {
         Ok((code, _)) if code != 200 => wait::Look::Ready(()),
@@ -87,26 +73,8 @@ async fn a_request_under_way_finishes_while_the_gateway_drains() {
 #[tokio::test]
 async fn what_does_not_end_is_cut_at_the_deadline() {
     let upstream = fakeup::Options::new().start().await.unwrap();
-    let gateway = Options::new()
-        .cluster(Cluster::fake(&upstream))
-        .with(json!({"drain": {"timeout": "1s"}}))
-        .start()
-        .await
-        .unwrap();
-    let path = format!("{}/forever", gateway.path());
-    let mut client = RawClient::connect(&Target::gateway(&gateway))
-        .await
-        .unwrap();
-    client
-        .send(raw::request(
-            "GET",
-            &path,
-            &[("Authorization", "Bearer t")],
-            b"",
-        ))
-        .await
-        .unwrap();
-    assert_eq!(client.head().await.unwrap().status, 200);
+    let gateway = gateway(&upstream, "1s").await;
+    let _client = under_way(&gateway, "/forever").await;
     gateway.process().signal(Signal::TERM).unwrap();
     assert!(gateway.process().ended(PROMPT).await.unwrap().success());
 }
