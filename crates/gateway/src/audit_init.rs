@@ -55,7 +55,9 @@ where
     }
 
     fn call(&mut self, mut received: Received) -> Self::Future {
-        let id = audit_id(received.request.headers().get(AUDIT_ID));
+        let mut id = audit_id(received.request.headers().get(AUDIT_ID));
+        // Never twice the same: in the HPACK table it would only push out what is.
+        id.set_sensitive(true);
         received.request.headers_mut().insert(AUDIT_ID, id.clone());
         let exchange = Arc::clone(&received.exchange);
         let _ = exchange.audit_id.set(id.clone());
@@ -69,7 +71,11 @@ where
                 Err(_) => panicked(&exchange),
             };
             // The upstream repeats the ID it was given; where it does not, we do.
-            response.headers_mut().entry(AUDIT_ID).or_insert(id);
+            response
+                .headers_mut()
+                .entry(AUDIT_ID)
+                .or_insert(id)
+                .set_sensitive(true);
             Ok(response)
         })
     }

@@ -268,8 +268,7 @@ async fn act_as(
         None => Arc::clone(&caller),
         Some(impersonation) => {
             let authenticator = cluster.authenticator()?;
-            authenticator
-                .authorize_impersonation(cluster, info, &caller, &impersonation)
+            Box::pin(authenticator.authorize_impersonation(cluster, info, &caller, &impersonation))
                 .await?
         }
     };

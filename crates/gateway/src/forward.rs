@@ -95,14 +95,15 @@ async fn forward(stage: Arc<Innermost>, authorized: Authorized) -> StageResult {
             refuse_body(protocol, request.body())?;
             let limit = stage.timeouts.request;
             let lifecycle = &stage.lifecycle;
-            upgrade::send(
+            // Boxed, as are the other rare ways: inline they make every request's future large.
+            Box::pin(upgrade::send(
                 pool.connector(),
                 protocol,
                 request,
                 limit,
                 lifecycle,
                 stream,
-            )
+            ))
             .await?
         }
         None => {

@@ -109,7 +109,7 @@ impl Authenticator {
         }
         match self
             .logins
-            .run(&key, self.ask_whose(cluster, key, token))
+            .run(&key, Box::pin(self.ask_whose(cluster, key, token)))
             .await
         {
             Ok(Some(user)) => {
@@ -207,7 +207,7 @@ impl Authenticator {
             return Ok(verdict);
         }
         self.questions
-            .run(&key, self.ask_whether(cluster, &key))
+            .run(&key, Box::pin(self.ask_whether(cluster, &key)))
             .await
     }
 

@@ -150,6 +150,15 @@ impl Pool {
         if let Some(lease) = self.try_checkout(from) {
             return Ok(lease);
         }
+        // Boxed: the handshakes' state is large, and hardly a request needs it.
+        Box::pin(self.wait_or_dial(from, seen_failures)).await
+    }
+
+    async fn wait_or_dial(
+        self: &Arc<Self>,
+        from: Instant,
+        seen_failures: u64,
+    ) -> Result<Lease, ConnectError> {
         let _dialing = self.dialing.lock().await;
         if let Some(lease) = self.try_checkout(from) {
             return Ok(lease);
